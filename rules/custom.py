@@ -1,0 +1,130 @@
+"""Any JAX function as one op, without a derivative until one is registered."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .broadcast import Shape
+from .errors import ArgumentTypeError, AutogradError
+from .kinds import general
+from .op import Aval, Call
+
+Array = jax.Array
+Derivative = Callable[..., Any]
+
+CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "depthwise_conv2d", "separable_conv2d", "conv_transpose2d")
+
+_derivatives: weakref.WeakKeyDictionary[Any, Derivative] = weakref.WeakKeyDictionary()
+
+
+@general(name="custom", label="custom({name})", tests=False)
+def custom_row(*xs: Array, name: str, fn: Callable[..., Any], x64: bool) -> Array:
+    """A JAX function run as one op (see ``custom``).
+
+    Gradient: the registered derivative; without one, asking is an error.
+    Source: the caller.
+    Example:
+        >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
+        6.0
+    """
+    with jax.enable_x64(_wide(x64, xs)):
+        return fn(*xs)  # type: ignore[no-any-return]
+
+
+def _wide(x64: bool, xs: Any) -> bool:
+    # Someone else's code sees its own flag, unless an operand needs 64 bits.
+    return x64 or any(jnp.dtype(x.dtype).itemsize == 8 for x in xs)
+
+
+@custom_row.check
+def _(*xs: Aval, name: str, fn: Callable[..., Any], x64: bool) -> tuple[Shape, Any]:
+    with jax.enable_x64(_wide(x64, xs)):
+        out = jax.eval_shape(fn, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
+    if not hasattr(out, "shape"):
+        raise ArgumentTypeError(f"[custom({name})] the function must return one array, got {type(out).__name__}")
+    return out.shape, out.dtype
+
+
+@custom_row.vjp("xs")
+def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], x64: bool) -> Array:
+    with jax.enable_x64(_wide(x64, xs)):
+        grads = _derivative(name, fn)(g, *xs)
+    if not isinstance(grads, (tuple, list)):
+        grads = (grads,)
+    if len(grads) != len(xs):
+        raise AutogradError(f"[custom({name})] the derivative gave {len(grads)} gradients for {len(xs)} operands")
+    return jnp.zeros_like(xs[i]) if grads[i] is None else jnp.asarray(grads[i])
+
+
+@custom_row.jvp
+def _(tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[..., Any], x64: bool) -> Array:
+    """Forward mode is the transpose of the registered VJP, which is linear in g."""
+    active = [i for i, t in enumerate(tangents) if t is not None]
+
+    def back(g: Array) -> list[Array]:
+        grads = _derivative(name, fn)(g, *xs)
+        grads = grads if isinstance(grads, (tuple, list)) else (grads,)
+        return [jnp.zeros_like(xs[i]) if grads[i] is None else grads[i] for i in active]
+
+    with jax.enable_x64(_wide(x64, xs)):
+        (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))(
+            [tangents[i] for i in active]
+        )
+    return out  # type: ignore[no-any-return]
+
+
+def _missing(call: Call) -> str | None:
+    return None if call.kwargs["fn"] in _derivatives else _explain(call.kwargs["name"])
+
+
+custom_row.missing_fn = _missing
+
+
+def _explain(name: str) -> str:
+    why = f"no derivative is registered for custom op '{name}'"
+    if name in CONVOLUTIONS:
+        return (
+            f"{why}, and a custom node does not record stride, padding, dilation or groups; "
+            f"use the differentiable convolution of the same name, or im2col and matmul"
+        )
+    return f"{why}; register one with register_vjp"
+
+
+def _derivative(name: str, fn: Callable[..., Any]) -> Derivative:
+    if fn not in _derivatives:
+        raise AutogradError(f"[custom({name})] {_explain(name)}")
+    return _derivatives[fn]
+
+
+def register_vjp(fn: Callable[..., Any], derivative: Derivative) -> None:
+    """Make ``fn`` differentiable: ``derivative(g, *operands)`` gives a gradient each, or None."""
+    _derivatives[fn] = derivative
+
+
+def custom(name: str, fn: Callable[..., Any], *xs: Any) -> Array:
+    """Run a JAX function as one op named ``custom(name)``.
+
+    Args:
+        name: diagnostic name.
+        fn: function of arrays that returns one array.  It is traced under the
+            caller's own ``jax_enable_x64``.
+        xs: its operands.
+
+    Returns:
+        What ``fn`` returns.
+
+    Raises:
+        AutogradError: a derivative is asked for and none is registered.
+        ArgumentTypeError: ``fn`` returns something else than one array.
+
+    Example:
+        >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
+        6.0
+    """
+    x64 = bool(jax.config.jax_enable_x64)
+    return custom_row(*xs, name=name, fn=fn, x64=x64)  # type: ignore[no-any-return]

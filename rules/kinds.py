@@ -1,0 +1,114 @@
+"""Kinds of op: what elementwise, linear, bilinear and opaque rows have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .broadcast import Shape, broadcast_shapes
+from .errors import ArgumentTypeError, OutOfRangeError
+from .op import Aval, Row, register
+from .primitive import define_primitives
+
+Decorator = Callable[[Callable[..., Any]], Row]
+
+_COMMON = {
+    "elementwise": """
+Args:
+    operands: arrays whose shapes broadcast together.
+
+Returns:
+    The common shape, in the operands' promoted dtype.
+
+Raises:
+    ShapeMismatchError: the shapes do not broadcast.
+    ArgumentTypeError: an operand or a parameter has the wrong type.
+"""
+}
+
+
+def row(kind: str, *, floating: bool = False, dtype: Any = None, **fields: Any) -> Decorator:
+    """Declare a row of ``kind``; ``floating`` refuses integer operands."""
+
+    def decorate(forward: Callable[..., Any]) -> Row:
+        made = register(Row(forward, kind, **fields))
+        made.__doc__ = inspect.cleandoc(forward.__doc__ or "") + "\n" + _COMMON.get(kind, "")
+        define_primitives(made)
+        if kind == "elementwise":
+            made.check(_elementwise_check(made, floating, dtype))
+        return made
+
+    return decorate
+
+
+def elementwise(**fields: Any) -> Decorator:
+    """Output element i depends on operand elements i; operands broadcast.
+
+    Each VJP is written at the output's shape; folding back is done for it, and
+    the same function is its forward mode.
+    """
+    return row("elementwise", **fields)
+
+
+def linear(**fields: Any) -> Decorator:
+    """Linear in all operands together; forward mode is the op itself."""
+    return row("linear", **fields)
+
+
+def bilinear(**fields: Any) -> Decorator:
+    """Linear in each operand alone; forward mode is a sum of the op itself."""
+    return row("bilinear", **fields)
+
+
+def general(**fields: Any) -> Decorator:
+    """Anything else; a differentiable row registers its own ``jvp``."""
+    return row("general", **fields)
+
+
+def _elementwise_check(made: Row, floating: bool, dtype: Any) -> Callable[..., Any]:
+    def check(*avals: Aval, **static: Any) -> tuple[Shape, Any]:
+        for name, aval in zip(made.operands, avals, strict=True):
+            if floating and not jnp.issubdtype(aval.dtype, jnp.floating):
+                raise ArgumentTypeError(f"[{made.name}] {name} must be floating, got {aval.dtype}; cast it first")
+        out = promoted(*(a.dtype for a in avals)) if dtype is None else np.dtype(dtype)
+        return broadcast_shapes(made.name, *(a.shape for a in avals)), out
+
+    return check
+
+
+def promoted(*dtypes: Any) -> np.dtype[Any]:
+    """JAX's promotion of strong types (the Tensor layer promotes before it gets here)."""
+    out = dtypes[0]
+    for other in dtypes[1:]:
+        out = jnp.promote_types(out, other)
+    return np.dtype(out)
+
+
+def axis_of(op: str, axis: Any, shape: Shape, *, extra: int = 0) -> int:
+    """``axis`` normalised to be non-negative; rank 0 accepts 0 and -1."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise ArgumentTypeError(f"[{op}] an axis must be an integer, got {type(axis).__name__} {axis!r}")
+    rank = len(shape) + extra
+    if not -max(rank, 1) <= axis < max(rank, 1):
+        raise OutOfRangeError(
+            f"[{op}] axis {int(axis)} is out of range for rank {rank}, shape {list(shape)}; "
+            f"it must lie in [{-max(rank, 1)}, {max(rank, 1) - 1}]"
+        )
+    return int(axis) % max(rank, 1)
+
+
+def axes_of(op: str, axes: Any, shape: Shape) -> tuple[int, ...]:
+    """Several axes normalised; a repeated one is refused."""
+    if isinstance(axes, (int, np.integer)):
+        axes = (axes,)
+    out: list[int] = []
+    for axis in axes:
+        normal = axis_of(op, axis, shape)
+        if normal in out:
+            raise OutOfRangeError(f"[{op}] axis {normal} appears twice in {list(axes)} (shape {list(shape)})")
+        out.append(normal)
+    return tuple(out)

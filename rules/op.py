@@ -1,0 +1,521 @@
+"""The op table: one row an op, and everything a row can be asked.
+
+A row is declared where its mathematics is::
+
+    @elementwise(samples=unary(-3, 3), torch="tanh")
+    def tanh(x):
+        ...
+    @tanh.vjp("x")
+    def _(g, out):
+        return g * (1 - out * out)
+
+Array operands are positional, parameters keyword-only.  The annotation of a
+parameter says how it travels: ``Scalar`` (a float in the operand's dtype),
+``Index`` (an int64) and ``Indices`` (an integer array) are runtime values that
+never enter a compiled program; anything else is static.  The names in a VJP's
+signature are its residuals: what it does not name is not kept.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_type_hints
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .broadcast import Shape, reduce_grad_to_shape
+from .context import under_x64
+from .errors import (
+    ArgumentTypeError,
+    AutogradError,
+    OperandError,
+    ShapeMismatchError,
+)
+
+Scalar = Annotated[Any, "scalar"]
+Index = Annotated[Any, "index"]
+Indices = Annotated[Any, "indices"]
+
+RUNTIME = ("scalar", "index", "indices")
+
+
+class Aval(NamedTuple):
+    """Shape and dtype: all that a check may look at."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        return math.prod(self.shape)
+
+
+class Sample(NamedTuple):
+    """Operands (arrays) and parameters that a row is tested with."""
+
+    args: tuple[Any, ...]
+    params: dict[str, Any] = {}
+
+
+class Fails(NamedTuple):
+    """A call that must raise ``error`` with ``match`` in its message."""
+
+    args: tuple[Any, ...]
+    params: dict[str, Any]
+    error: type[Exception]
+    match: str
+
+
+class Missing(NamedTuple):
+    """An operand whose derivative does not exist, and why."""
+
+    why: str
+
+
+class Constant(NamedTuple):
+    """An operand that takes part as data only: an index, a mask."""
+
+
+class Rule(NamedTuple):
+    """A VJP for one operand and the names it reads besides the cotangent."""
+
+    fn: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+class Row:
+    """One op: forward, check, explicit VJP, forward mode, samples.
+
+    Calling a row applies it to arrays or tracers as one JAX primitive.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        kind: str,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        samples: Callable[[], Iterable[Sample]] = tuple,
+        errors: Callable[[], Iterable[Fails]] = tuple,
+        special: Sequence[Any] = (),
+        torch: str | None = None,
+        linear_in: Sequence[str] = (),
+        jointly_linear: bool = False,
+        differentiable: bool = True,
+        smooth: bool = True,
+        tests: bool = True,
+        context: dict[str, Callable[[], Any]] | None = None,
+    ) -> None:
+        self.forward = forward
+        self.kind = kind
+        self.name = name or forward.__name__
+        self.label = label
+        self.samples = samples
+        self.errors = errors
+        self.special = special
+        self.torch = torch
+        self.differentiable = differentiable
+        self.smooth = smooth
+        self.tests = tests
+        self.context = context or {}  # static parameters read from the surroundings when None
+        self.operands, self.variadic, self.params, self.runtime = _signature(forward)
+        self.static = tuple(p for p in self.params if p not in self.runtime)
+        # In which operands alone the op is linear, and whether in all together.
+        self.linear_in = self.operands if kind == "bilinear" else tuple(linear_in)
+        self.jointly_linear = jointly_linear or kind == "linear" or self.linear_in == self.operands[:1] == self.operands
+        self.rules: dict[str, Rule | Missing | Constant] = {}
+        self.jvp_rule: Rule | None = None
+        self.check_fn: Callable[..., Any] | None = None
+        self.values_fn: Callable[..., None] | None = None
+        self.bounds_fn: Callable[[Call], dict[str, tuple[Any, str]]] | None = None
+        self.cotangent_fn: Callable[..., None] | None = None
+        self.batch_fn: Callable[..., Any] | None = None
+        self.missing_fn: Callable[[Call], str | None] | None = None
+        self.primitive: Any = None
+        self.tangent_primitive: Any = None
+        self.__name__ = self.name
+        self.__doc__ = forward.__doc__
+        self.__module__ = forward.__module__
+        self.__wrapped__ = forward
+        self._calls: dict[Any, Call] = {}
+
+    # -- declaring -----------------------------------------------------------
+
+    def vjp(self, *operands: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register the explicit VJP of ``operands``."""
+
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+            names = tuple(inspect.signature(fn).parameters)
+            for operand in operands:
+                self.rules[operand] = Rule(fn, names[1:])
+            return fn
+
+        return register
+
+    def missing(self, operand: str, why: str) -> None:
+        """Declare that no derivative exists for ``operand``."""
+        self.rules[operand] = Missing(why)
+
+    def constant(self, *operands: str) -> None:
+        """Declare that ``operands`` are data (indices, masks), not differentiated."""
+        for operand in operands:
+            self.rules[operand] = Constant()
+
+    def jvp(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Register forward mode: ``fn(tangents, *residual names)``, None = no tangent."""
+        self.jvp_rule = Rule(fn, tuple(inspect.signature(fn).parameters)[1:])
+        return fn
+
+    def check(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Register ``fn(*avals, **static) -> (shape, dtype[, normalised static])``."""
+        self.check_fn = fn
+        return fn
+
+    def check_values(self, fn: Callable[..., None]) -> Callable[..., None]:
+        """Register ``fn(call, **runtime)``, run on runtime values known at the call."""
+        self.values_fn = fn
+        return fn
+
+    def bounds(self, fn: Callable[[Call], dict[str, tuple[Any, str]]]) -> Callable[..., Any]:
+        """Register ``fn(call) -> {index name: (extent, what it indexes)}``.
+
+        Entries of the named integer arrays must lie in [0, extent): checked at
+        the call where they are known, by the program that uses them elsewhere.
+        """
+        self.bounds_fn = fn
+        return fn
+
+    def check_cotangent(self, fn: Callable[..., None]) -> Callable[..., None]:
+        """Register ``fn(shape, call)``, what a cotangent given by hand must satisfy."""
+        self.cotangent_fn = fn
+        return fn
+
+    def batch(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Register ``fn(size, args, dims, call) -> array`` batched at 0, or None to decline."""
+        self.batch_fn = fn
+        return fn
+
+    # -- asking --------------------------------------------------------------
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        from .primitive import apply
+
+        return apply(self, args, params)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def split(self, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Separate ``params`` into static and present runtime ones; refuse strangers."""
+        for key in params:
+            if key not in self.params:
+                raise OperandError(f"[{self.name}] has no parameter {key!r}; it takes {list(self.params)}")
+        static: dict[str, Any] = {}
+        runtime: dict[str, Any] = {}
+        for key, default in self.params.items():
+            value = params.get(key, default)
+            if value is inspect.Parameter.empty:
+                raise OperandError(f"[{self.name}] needs the parameter {key!r}")
+            if key not in self.runtime:
+                if value is None and key in self.context:
+                    value = self.context[key]()
+                static[key] = tuple(value) if isinstance(value, list) else value
+            elif value is not None:
+                runtime[key] = value
+        return static, runtime
+
+    def call(self, avals: tuple[Aval, ...], static: dict[str, Any], present: tuple[str, ...]) -> Call:
+        """The checked, interned application of this row to operands of ``avals``."""
+        key = (avals, tuple(static.items()), present)
+        try:
+            return self._calls[key]
+        except KeyError:
+            pass
+        except TypeError as error:
+            raise ArgumentTypeError(f"[{self.name}] static parameters must be hashable, got {static}") from error
+        if not self.variadic and len(avals) != len(self.operands):
+            raise OperandError(f"[{self.name}] takes {len(self.operands)} operand(s), got {len(avals)}")
+        out = self.check_fn(*avals, **static)  # type: ignore[misc]
+        normal = {**static, **(out[2] if len(out) > 2 else {})}
+        if normal == static:
+            call = Call(self, avals, tuple(static.items()), present, Aval(tuple(out[0]), np.dtype(out[1])))
+        else:  # one call for dim=-1 and dim=1
+            call = self.call(avals, normal, present)
+        self._calls[key] = call
+        return call
+
+    def operand_name(self, i: int) -> str:
+        return self.operands[0] if self.variadic else self.operands[i]
+
+    def active(self, i: int, dtype: Any) -> bool:
+        """May operand ``i`` of ``dtype`` have a gradient?"""
+        constant = isinstance(self.rules.get(self.operand_name(i)), Constant)
+        return self.differentiable and not constant and bool(jnp.issubdtype(dtype, jnp.floating))
+
+    def rule(self, i: int) -> Rule | Missing | Constant:
+        return self.rules[self.operand_name(i)]
+
+    def describe(self, static: dict[str, Any], runtime: dict[str, Any]) -> str:
+        """Diagnostic name with parameters, as errors and ``grad_fn`` show it."""
+        values = {p: runtime.get(p, static.get(p)) for p in self.params}
+        if self.label is not None:
+            return self.label.format(
+                **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+            )
+        shown = ", ".join(
+            f"{k}={list(v) if isinstance(v, tuple) else v}" for k, v in values.items() if v is not None
+        )
+        return f"{self.name}({shown})" if shown else self.name
+
+
+class Call:
+    """A row applied to operands of known shapes and dtypes, with its static parameters."""
+
+    __slots__ = ("__weakref__", "avals", "kwargs", "n", "op", "out", "present", "static")
+
+    def __init__(
+        self,
+        op: Row,
+        avals: tuple[Aval, ...],
+        static: tuple[tuple[str, Any], ...],
+        present: tuple[str, ...],
+        out: Aval,
+    ) -> None:
+        # Calls are interned by ``Row.call``; identity is equality.
+        self.op = op
+        self.avals = avals
+        self.n = len(avals)
+        self.static = static
+        self.kwargs = dict(static)
+        self.present = present
+        self.out = out
+
+    def __repr__(self) -> str:
+        return self.op.describe(self.kwargs, dict.fromkeys(self.present, "·"))
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def runtime(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Runtime parameters by name, scalars in the dtype the row computes in."""
+        out: dict[str, Any] = dict.fromkeys(self.op.runtime)
+        for name, value in zip(self.present, values, strict=True):
+            if self.op.runtime[name] == "scalar" and self.avals:
+                value = jnp.asarray(value).astype(self.avals[0].dtype)
+            out[name] = value
+        return out
+
+    def forward(self, *args: Any) -> Any:
+        """The value, from operands followed by runtime parameters."""
+        return self.op.forward(*args[: self.n], **self.kwargs, **self.runtime(args[self.n :]))
+
+    def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
+        """What the active rules read: positions of operands, and ``"out"``."""
+        used: set[str] = set()
+        for i, active in enumerate(mask):
+            if active:
+                rule = self.op.rule(i)
+                if not isinstance(rule, Rule):
+                    raise missing_derivative(self, i)
+                used.update(rule.names)
+        if self.op.jvp_rule is not None:
+            used.update(self.op.jvp_rule.names)
+        if self.op.kind == "linear":
+            used.update(n for n, rule in self.op.rules.items() if isinstance(rule, Constant))
+        keys: list[int | str] = [i for i in range(self.n) if self.op.operand_name(i) in used]
+        return (*keys, "out") if "out" in used else tuple(keys)
+
+    def environment(self, residuals: dict[int | str, Any], runtime: dict[str, Any]) -> dict[str, Any]:
+        """Everything a rule may name, by name."""
+        env = {**self.kwargs, **runtime, "avals": self.avals, "aval": self.out}
+        if self.op.variadic:
+            env[self.op.operands[0]] = tuple(v for k, v in residuals.items() if k != "out")
+        for key, value in residuals.items():
+            if isinstance(key, str):
+                env[key] = value
+            elif not self.op.variadic:
+                env[self.op.operands[key]] = value
+        return env
+
+    def missing(self) -> str | None:
+        """Why no derivative exists, or None: what the engine asks before it runs a rule."""
+        if self.op.missing_fn is not None:
+            return self.op.missing_fn(self)
+        lacking = [r.why for r in self.op.rules.values() if isinstance(r, Missing)]
+        return lacking[0] if lacking else None
+
+    def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
+        """The explicit VJP for operand ``i``, folded to its shape and dtype."""
+        rule = self.op.rule(i)
+        if not isinstance(rule, Rule):
+            raise missing_derivative(self, i)
+        local = rule.fn(g, **{n: i if n == "i" else env[n] for n in rule.names})
+        if self.op.kind == "elementwise":
+            local = reduce_grad_to_shape(local, self.avals[i].shape)
+        return local.astype(self.avals[i].dtype)
+
+    def tangent(self, tangents: Sequence[Any], env: dict[str, Any]) -> Any:
+        """Forward mode: the output's tangent; ``None`` marks operands without one."""
+        if self.op.jvp_rule is not None:
+            names = self.op.jvp_rule.names
+            return self.op.jvp_rule.fn(tuple(tangents), **{n: env[n] for n in names})
+        if self.op.kind == "linear":
+            full = []
+            for i, (t, aval) in enumerate(zip(tangents, self.avals, strict=True)):
+                if isinstance(self.op.rule(i), Constant):
+                    t = env[self.op.operand_name(i)]
+                full.append(jnp.zeros(aval.shape, aval.dtype) if t is None else t)
+            return self.op.forward(*full, **{p: env[p] for p in self.op.params})
+        total = None
+        for i, t in enumerate(tangents):
+            if t is not None:
+                rule = self.op.rule(i)
+                assert isinstance(rule, Rule)
+                spread = jnp.broadcast_to(t, self.out.shape).astype(self.out.dtype)
+                term = rule.fn(spread, **{n: env[n] for n in rule.names})
+                total = term if total is None else total + term
+        assert total is not None
+        return total.astype(self.out.dtype)
+
+
+OPS: dict[str, Row] = {}
+
+
+def register(row: Row) -> Row:
+    """Enter ``row`` in the table."""
+    if row.name in OPS:
+        raise TypeError(f"op {row.name!r} is declared twice")
+    OPS[row.name] = row
+    return row
+
+
+SECTIONS = ("Gradient:", "Source:", "Example:")
+
+
+def seal(row: Row) -> None:
+    """Refuse an incomplete row, naming the field that lacks."""
+
+    def refuse(field: str, why: str) -> None:
+        raise TypeError(f"op {row.name!r} is incomplete: {field}: {why}")
+
+    if row.check_fn is None:
+        refuse("check", "no shape and dtype check")
+    allowed = {*row.operands, *row.params, "out", "avals", "aval", "i"}
+    for operand, rule in row.rules.items():
+        if operand not in row.operands:
+            refuse("vjp", f"{operand!r} is not an operand")
+        if isinstance(rule, Rule) and not set(rule.names) <= allowed:
+            refuse("vjp", f"unknown residuals {sorted(set(rule.names) - allowed)}")
+    if row.differentiable and not set(row.operands) <= set(row.rules):
+        refuse("vjp", f"no rule for {sorted(set(row.operands) - set(row.rules))}")
+    if not row.differentiable and row.rules:
+        refuse("vjp", "declared non-differentiable and has rules")
+    has_rule = any(isinstance(r, Rule) for r in row.rules.values())
+    if has_rule and row.kind not in ("elementwise", "linear", "bilinear") and row.jvp_rule is None:
+        refuse("jvp", "neither a kind nor a rule supplies forward mode")
+    if row.tests and not list(row.samples()):
+        refuse("samples", "none")
+    doc = row.__doc__ or ""
+    for section in SECTIONS:
+        if section not in doc:
+            refuse("docstring", f"section {section!r} is missing")
+
+
+def missing_derivative(call: Call, i: int) -> AutogradError:
+    rule = call.op.rules.get(call.op.operand_name(i))
+    why = rule.why if isinstance(rule, Missing) else "it is not differentiable"
+    return AutogradError(f"[{call!r}] has no derivative for its operand {call.op.operand_name(i)!r}: {why}")
+
+
+def check_number(op: str, name: str, value: Any) -> None:
+    """Refuse a runtime scalar that is not a real number or a 0-d array."""
+    if isinstance(value, (numbers.Real, np.number, np.bool_, jax.Array)):
+        if getattr(value, "ndim", 0) == 0:
+            return
+    raise ArgumentTypeError(f"[{op}] {name} must be a real number, got {type(value).__name__} {value!r}")
+
+
+def check_same_cotangent(shape: Shape, call: Call) -> None:
+    """The default demand on a cotangent: the output's own shape."""
+    if tuple(shape) != call.out.shape:
+        raise ShapeMismatchError(
+            f"[{call!r}] the cotangent must have the output's shape", expected=call.out.shape, got=shape
+        )
+
+
+@under_x64
+def vjp(name: str, cotangent: Any, *operands: Any, **params: Any) -> tuple[jax.Array | None, ...]:
+    """Apply the explicit rule of op ``name`` directly, with all its checks.
+
+    Args:
+        name: the op's name in the table.
+        cotangent: gradient of the output.
+        operands: the op's array operands.
+        params: the op's parameters.
+
+    Returns:
+        One gradient per operand, in its shape and dtype; ``None`` for operands
+        that cannot have one (integers, booleans).
+
+    Raises:
+        AutogradError: the op is unknown or has no derivative.
+        ShapeMismatchError: the cotangent does not fit.
+
+    Example:
+        >>> vjp("mul", jnp.float32(2), jnp.float32(3), jnp.float32(5))[0].item()
+        10.0
+    """
+    from .primitive import as_operands
+
+    if name not in OPS:
+        raise AutogradError(f"there is no op named {name!r}; the table has {sorted(OPS)}")
+    row = OPS[name]
+    arrays, call, values = as_operands(row, operands, params)
+    g = jnp.asarray(cotangent)
+    if not row.differentiable:
+        raise AutogradError(f"[{call!r}] is not differentiable")
+    (row.cotangent_fn or check_same_cotangent)(tuple(g.shape), call)
+    mask = tuple(row.active(i, a.dtype) for i, a in enumerate(call.avals))
+    residuals: dict[int | str, Any] = {
+        key: call.forward(*arrays, *values) if isinstance(key, str) else arrays[key]
+        for key in call.residual_keys(mask)
+    }
+    env = call.environment(residuals, call.runtime(values))
+    return tuple(call.cotangent(i, g, env) if active else None for i, active in enumerate(mask))
+
+
+def _signature(
+    forward: Callable[..., Any],
+) -> tuple[tuple[str, ...], bool, dict[str, Any], dict[str, str]]:
+    operands: list[str] = []
+    variadic = False
+    params: dict[str, Any] = {}
+    for p in inspect.signature(forward).parameters.values():
+        if p.kind is p.KEYWORD_ONLY:
+            params[p.name] = p.default
+        elif p.kind is p.VAR_POSITIONAL:
+            operands, variadic = [p.name], True
+        else:
+            operands.append(p.name)
+    hints = get_type_hints(forward, include_extras=True)
+    runtime = {p: how for p in params if (how := _runtime_kind(hints.get(p))) is not None}
+    return tuple(operands), variadic, params, runtime
+
+
+def _runtime_kind(hint: Any) -> str | None:
+    for part in (hint, *(get_args(hint) if getattr(hint, "__origin__", None) is Union else ())):
+        for mark in getattr(part, "__metadata__", ()):
+            if mark in RUNTIME:
+                return str(mark)
+    return None

@@ -1,0 +1,447 @@
+"""Views: the same elements in another arrangement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .broadcast import Shape, broadcast_shapes, reduce_grad_to_shape
+from .errors import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
+from .kinds import axes_of, axis_of, linear
+from .op import Aval, Call, Fails, Index, Sample
+from .samples import samples, values
+
+Array = jax.Array
+Grad = Any
+
+
+def shape_of(op: str, shape: Any) -> Shape:
+    """A tuple of extents from what a caller wrote; refuses anything else."""
+    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    for extent in extents:
+        if isinstance(extent, (bool, float, str)) or not hasattr(extent, "__index__") and not hasattr(extent, "__mul__"):
+            raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {extent!r} in {list(extents)}")
+    return tuple(int(e) if isinstance(e, np.integer) else e for e in extents)
+
+
+@linear(
+    label="view(reshape)",
+    samples=samples(
+        Sample((values(2, 3),), {"shape": [3, 2]}),
+        Sample((values(2, 3),), {"shape": [-1]}),
+        Sample((values(),), {"shape": [1, 1]}),
+        Sample((values(0, 2),), {"shape": [2, 0]}),
+    ),
+    errors=lambda: [
+        Fails((values(2, 3),), {"shape": [4]}, ShapeMismatchError, "6 elements"),
+        Fails((values(2, 3),), {"shape": [-1, -1]}, ArgumentValueError, "-1"),
+        Fails((values(2, 3),), {"shape": [-1, 4]}, ShapeMismatchError, "6 elements"),
+    ],
+    torch="reshape",
+)
+def reshape(x: Array, *, shape: Shape) -> Array:
+    """The same elements, in the same order, in another shape.
+
+    Args:
+        x: any shape.
+        shape: the new extents; one may be −1 and is inferred.
+
+    Returns:
+        An array of ``shape``.
+
+    Raises:
+        ShapeMismatchError: the element counts differ.
+        ArgumentValueError: more than one −1, or a negative extent.
+
+    Gradient: g reshaped back.
+    Source: a relabelling is linear.
+    Example:
+        >>> reshape(jnp.arange(4), shape=(2, 2)).tolist()
+        [[0, 1], [2, 3]]
+    """
+    return x.reshape(shape)
+
+
+@reshape.check
+def _(x: Aval, *, shape: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    want = shape_of("reshape", shape)
+    unknown = [i for i, extent in enumerate(want) if isinstance(extent, int) and extent == -1]
+    if len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in want):
+        raise ArgumentValueError(f"[reshape] at most one extent may be -1 and none below, got {list(want)}")
+    if unknown:
+        rest = math.prod(e for i, e in enumerate(want) if i != unknown[0])
+        if rest == 0 or (isinstance(x.size, int) and isinstance(rest, int) and x.size % rest):
+            raise ShapeMismatchError(
+                f"[reshape] cannot infer -1: {x.size} elements do not divide by {rest}", expected=want, got=x.shape
+            )
+        want = tuple(x.size // rest if i == unknown[0] else e for i, e in enumerate(want))
+    if math.prod(want) != x.size:
+        raise ShapeMismatchError(
+            f"[reshape] {list(x.shape)} has {x.size} elements, {list(want)} needs {math.prod(want)}",
+            expected=want,
+            got=x.shape,
+        )
+    return want, x.dtype, {"shape": want}
+
+
+@reshape.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...]) -> Array:
+    return g.reshape(avals[0].shape)
+
+
+@linear(
+    label="view(permute{axes})",
+    samples=samples(
+        Sample((values(2, 3, 4),), {"axes": [2, 0, 1]}),
+        Sample((values(2, 3),), {"axes": [1, 0]}),
+        Sample((values(2, 3, 2),), {"axes": [1, 0, -1]}),
+        Sample((values(),), {"axes": []}),
+    ),
+    errors=lambda: [
+        Fails((values(2, 3),), {"axes": [0, 2]}, OutOfRangeError, "axis 2"),
+        Fails((values(2, 3),), {"axes": [0, 0]}, OutOfRangeError, "twice"),
+        Fails((values(2, 3),), {"axes": [0]}, AutogradError, "rank 2"),
+    ],
+    torch="permute",
+)
+def permute(x: Array, *, axes: tuple[int, ...]) -> Array:
+    """Axes in another order: output axis i is input axis ``axes[i]``.
+
+    Args:
+        x: any shape.
+        axes: a permutation of x's axes; negative ones count from the end.
+
+    Returns:
+        x with its axes rearranged.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or repeated.
+        ArgumentValueError: not one entry per axis.
+
+    Gradient: the inverse permutation of g.
+    Source: a permutation matrix's transpose is its inverse.
+    Example:
+        >>> permute(jnp.zeros((2, 3)), axes=(1, 0)).shape
+        (3, 2)
+    """
+    return jnp.transpose(x, axes)
+
+
+@permute.check
+def _(x: Aval, *, axes: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    normal = axes_of("permute", axes, x.shape)
+    if len(normal) != x.ndim:
+        raise ArgumentValueError(f"[permute] {list(axes)} must name each axis once for rank {x.ndim}")
+    return tuple(x.shape[a] for a in normal), x.dtype, {"axes": normal}
+
+
+@permute.vjp("x")
+def _(g: Grad, axes: tuple[int, ...]) -> Array:
+    return jnp.transpose(g, tuple(int(i) for i in np.argsort(axes)))
+
+
+def _any_cotangent(shape: Shape, call: Call) -> None:
+    """The rule itself checks how the cotangent folds."""
+
+
+@linear(
+    label="view(expand)",
+    samples=samples(
+        Sample((values(3),), {"shape": [4, 3]}),
+        Sample((values(3, 1),), {"shape": [2, -1, 4]}),
+        Sample((values(),), {"shape": [2, 2]}),
+        Sample((values(1, 2),), {"shape": [0, 2]}),
+    ),
+    errors=lambda: [
+        Fails((values(2),), {"shape": [2, 3]}, ShapeMismatchError, "expand"),
+        Fails((values(2, 3),), {"shape": [3]}, ShapeMismatchError, "expand"),
+    ],
+    torch="Tensor.expand",
+)
+def expand(x: Array, *, shape: Shape) -> Array:
+    """Broadcast to ``shape``, right-aligned.
+
+    Args:
+        x: any shape.
+        shape: the target; −1 keeps an extent of x.
+
+    Returns:
+        An array of ``shape``.
+
+    Raises:
+        ShapeMismatchError: an extent of x is neither the target's nor 1.
+
+    Gradient: ``reduce_grad_to_shape(g, x.shape)``.
+    Source: replication is linear.
+    Example:
+        >>> expand(jnp.arange(2), shape=(2, 2)).tolist()
+        [[0, 1], [0, 1]]
+    """
+    return jnp.broadcast_to(x, shape)
+
+
+@expand.check
+def _(x: Aval, *, shape: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    want = shape_of("expand", shape)
+    lead = len(want) - x.ndim
+    if lead < 0:
+        raise ShapeMismatchError("[expand] the target has fewer axes than x", expected=want, got=x.shape)
+    for i, extent in enumerate(want):
+        if isinstance(extent, int) and (extent < -1 or (extent == -1 and i < lead)):
+            raise ArgumentValueError(f"[expand] extent {extent} of {list(want)} keeps no axis of x {list(x.shape)}")
+    want = tuple(
+        x.shape[i - lead] if isinstance(extent, int) and extent == -1 else extent for i, extent in enumerate(want)
+    )
+    if broadcast_shapes("expand", want, x.shape) != want:
+        raise ShapeMismatchError("[expand] an extent of x is neither the target's nor 1", expected=want, got=x.shape)
+    return want, x.dtype, {"shape": want}
+
+
+@expand.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...]) -> Array:
+    return reduce_grad_to_shape(g, avals[0].shape)
+
+
+expand.check_cotangent(_any_cotangent)
+
+
+def check_slice(op: str, x: Shape, dim: int, start: Any, length: Any) -> None:
+    """Refuse a slice that does not lie inside its axis."""
+    if isinstance(start, bool) or not isinstance(start, (int, np.integer)):
+        if getattr(start, "ndim", 1) != 0:
+            raise ArgumentTypeError(f"[{op}] start must be an integer, got {type(start).__name__}")
+    start, extent = int(start), x[dim] if x else 1
+    if start < 0 or start + length > extent:
+        raise OutOfRangeError(f"[{op}] slice [{start}, {start + length}) exceeds axis {dim} of extent {extent}")
+
+
+@linear(
+    label="view(narrow(dim={dim}, start={start}))",
+    samples=samples(
+        Sample((values(5),), {"dim": 0, "start": 1, "length": 3}),
+        Sample((values(2, 4),), {"dim": -1, "start": 2, "length": 2}),
+        Sample((values(2, 4),), {"dim": 0, "start": 2, "length": 0}),
+    ),
+    errors=lambda: [
+        Fails((values(2, 3),), {"dim": 2, "start": 0, "length": 1}, OutOfRangeError, "axis 2"),
+        Fails((values(2, 3),), {"dim": 1, "start": 2, "length": 2}, OutOfRangeError, "\\[2, 4\\).*axis 1.*extent 3"),
+        Fails((values(2, 3),), {"dim": 1, "start": -1, "length": 2}, OutOfRangeError, "-1"),
+        Fails((values(2, 3),), {"dim": 1, "start": 0, "length": -1}, ArgumentValueError, "length"),
+    ],
+    torch="narrow",
+)
+def narrow(x: Array, *, dim: int, start: Index, length: int) -> Array:
+    """A contiguous slice [start, start+length) along ``dim``.
+
+    Args:
+        x: any shape of rank 1 or more.
+        dim: the axis.
+        start: first index, a runtime value: another start is the same program.
+        length: extent of the result, 0 allowed.
+
+    Returns:
+        x with extent ``length`` along ``dim``.
+
+    Raises:
+        OutOfRangeError: the axis is out of range, or the slice leaves it.
+        ArgumentValueError: a negative length.
+
+    Gradient: g in a slab of zeros.
+    Source: a selection's transpose is insertion.
+    Example:
+        >>> narrow(jnp.arange(5), dim=0, start=1, length=2).tolist()
+        [1, 2]
+    """
+    return jax.lax.dynamic_slice_in_dim(x, start, length, dim)
+
+
+@narrow.check
+def _(x: Aval, *, dim: Any, length: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    if x.ndim == 0:
+        raise OutOfRangeError(f"[narrow] axis {dim} is out of range: x has rank 0, shape []")
+    axis = axis_of("narrow", dim, x.shape)
+    if isinstance(length, (bool, str, float)):
+        raise ArgumentTypeError(f"[narrow] length must be an integer, got {length!r}")
+    if isinstance(length, int) and length < 0:
+        raise ArgumentValueError(f"[narrow] length must not be negative, got {length}")
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+    return shape, x.dtype, {"dim": axis}
+
+
+@narrow.check_values
+def _(call: Call, *, start: Any) -> None:
+    check_slice("narrow", call.avals[0].shape, call.kwargs["dim"], start, call.kwargs["length"])
+
+
+@narrow.check_cotangent
+def _(shape: Shape, call: Call) -> None:
+    dim = call.kwargs["dim"]
+    if len(shape) <= dim:
+        raise OutOfRangeError(f"[narrow] axis {dim} is out of range for a gradient of shape {list(shape)}")
+    if tuple(shape) != call.out.shape:
+        raise AutogradError(
+            f"[narrow] the gradient has {math.prod(shape)} elements, shape {list(shape)}, "
+            f"but {call.out.size} are needed"
+        )
+
+
+@narrow.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...], dim: int, start: Array) -> Array:
+    zeros = jnp.zeros(avals[0].shape, g.dtype)
+    return jax.lax.dynamic_update_slice_in_dim(zeros, g, start, dim)
+
+
+@linear(
+    label="view(select(dim={dim}, index={index}))",
+    samples=samples(
+        Sample((values(5),), {"dim": 0, "index": 1}),
+        Sample((values(2, 4),), {"dim": -1, "index": 3}),
+    ),
+    errors=lambda: [
+        Fails((values(2, 3),), {"dim": 1, "index": 3}, OutOfRangeError, "index 3.*axis 1.*extent 3"),
+        Fails((values(),), {"dim": 0, "index": 0}, OutOfRangeError, "rank 0"),
+    ],
+    torch="select",
+)
+def select(x: Array, *, dim: int, index: Index) -> Array:
+    """One position along ``dim``, which goes away.
+
+    Args:
+        x: any shape of rank 1 or more.
+        dim: the axis.
+        index: the position, from 0; a runtime value.
+
+    Returns:
+        x without the axis.
+
+    Raises:
+        OutOfRangeError: the axis or the index is out of range.
+
+    Gradient: g in a slab of zeros.
+    Source: a selection's transpose is insertion.
+    Example:
+        >>> select(jnp.arange(5), dim=0, index=3).item()
+        3
+    """
+    return jax.lax.dynamic_index_in_dim(x, index, dim, keepdims=False)
+
+
+@select.check
+def _(x: Aval, *, dim: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    if x.ndim == 0:
+        raise OutOfRangeError(f"[select] axis {dim} is out of range: x has rank 0, shape []")
+    axis = axis_of("select", dim, x.shape)
+    return (*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype, {"dim": axis}
+
+
+@select.check_values
+def _(call: Call, *, index: Any) -> None:
+    dim = call.kwargs["dim"]
+    extent = call.avals[0].shape[dim]
+    if getattr(index, "ndim", 0) != 0 or isinstance(index, (str, float)):
+        raise ArgumentTypeError(f"[select] index must be an integer, got {index!r}")
+    if not 0 <= int(index) < extent:
+        raise OutOfRangeError(f"[select] index {int(index)} is out of range for axis {dim} of extent {extent}")
+
+
+@select.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...], dim: int, index: Array) -> Array:
+    zeros = jnp.zeros(avals[0].shape, g.dtype)
+    return jax.lax.dynamic_update_index_in_dim(zeros, jnp.expand_dims(g, dim), index, dim)
+
+
+@linear(
+    label="view(stride(dim={dim}, step={step}))",
+    samples=samples(
+        Sample((values(5),), {"dim": 0, "step": 2}),
+        Sample((values(2, 7),), {"dim": 1, "step": 3}),
+        Sample((values(0, 2),), {"dim": 0, "step": 2}),
+    ),
+    errors=lambda: [Fails((values(3),), {"dim": 0, "step": 0}, ArgumentValueError, "step")],
+)
+def stride(x: Array, *, dim: int, step: int) -> Array:
+    """Every ``step``-th position along ``dim``, from the first.
+
+    Args:
+        x: any shape of rank 1 or more.
+        dim: the axis.
+        step: at least 1.
+
+    Returns:
+        x with extent ⌈extent/step⌉ along ``dim``.
+
+    Raises:
+        OutOfRangeError: the axis is out of range.
+        ArgumentValueError: step below 1.
+
+    Gradient: g spread with zeros between.
+    Source: a selection's transpose is insertion.
+    Example:
+        >>> stride(jnp.arange(5), dim=0, step=2).tolist()
+        [0, 2, 4]
+    """
+    return jax.lax.slice_in_dim(x, 0, x.shape[dim], step, dim)
+
+
+@stride.check
+def _(x: Aval, *, dim: Any, step: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    axis = axis_of("stride", dim, x.shape)
+    if not isinstance(step, int) or step < 1:
+        raise ArgumentValueError(f"[stride] step must be at least 1, got {step!r}")
+    extent = -(-x.shape[axis] // step)
+    return (*x.shape[:axis], extent, *x.shape[axis + 1 :]), x.dtype, {"dim": axis}
+
+
+@stride.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...], dim: int, step: int) -> Array:
+    zeros = jnp.zeros(avals[0].shape, g.dtype)
+    where: list[Any] = [slice(None)] * zeros.ndim
+    where[dim] = slice(None, None, step)
+    return zeros.at[tuple(where)].set(g)
+
+
+@linear(
+    samples=samples(Sample((values(2, 3),), {"dims": [1]}), Sample((values(2, 3),), {"dims": [0, -1]})),
+    errors=lambda: [Fails((values(2),), {"dims": [1]}, OutOfRangeError, "axis 1")],
+    torch="flip",
+)
+def flip(x: Array, *, dims: tuple[int, ...]) -> Array:
+    """The order of elements reversed along ``dims``.
+
+    Args:
+        x: any shape.
+        dims: the axes.
+
+    Returns:
+        x's shape and dtype.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or repeated.
+
+    Gradient: g flipped.
+    Source: a flip is its own transpose.
+    Example:
+        >>> flip(jnp.arange(3), dims=(0,)).tolist()
+        [2, 1, 0]
+    """
+    return jnp.flip(x, dims)
+
+
+@flip.check
+def _(x: Aval, *, dims: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    return x.shape, x.dtype, {"dims": axes_of("flip", dims, x.shape)}
+
+
+@flip.vjp("x")
+def _(g: Grad, dims: tuple[int, ...]) -> Array:
+    return jnp.flip(g, dims)
+
+
+def squeezed(shape: Shape, dims: Sequence[int]) -> Shape:
+    """``shape`` without those of ``dims`` whose extent is 1."""
+    return tuple(e for i, e in enumerate(shape) if not (i in dims and e == 1))

@@ -1,0 +1,1 @@
+from . import rules as rules
