@@ -45,6 +45,12 @@ from .comparison import remainder as remainder
 from .comparison import round as round
 from .comparison import sign as sign
 from .comparison import trunc as trunc
+from .conv import conv1d as conv1d
+from .conv import conv2d as conv2d
+from .conv import conv3d as conv3d
+from .conv import conv_transpose1d as conv_transpose1d
+from .conv import conv_transpose2d as conv_transpose2d
+from .conv import conv_transpose3d as conv_transpose3d
 from .convert import clone as clone
 from .convert import convert as convert
 from .convert import full as full
@@ -57,6 +63,7 @@ from .errors import OperandError as OperandError
 from .errors import OutOfRangeError as OutOfRangeError
 from .errors import ShapeMismatchError as ShapeMismatchError
 from .errors import TorshError as TorshError
+from .im2col import im2col_2d as im2col_2d
 from .indexing import gather as gather
 from .indexing import take as take
 from .indexing import take_along_dim as take_along_dim
@@ -70,6 +77,10 @@ from .op import vjp as vjp
 from .power import pow as pow
 from .power import pow_number as pow_number
 from .power import pow_tensor as pow_tensor
+from .random import random_integers as random_integers
+from .random import random_normal as random_normal
+from .random import random_permutation as random_permutation
+from .random import random_uniform as random_uniform
 from .reduction import amax as amax
 from .reduction import amin as amin
 from .reduction import argmax as argmax

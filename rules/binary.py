@@ -33,7 +33,7 @@ def _(g: Grad) -> Array:
     return g
 
 
-@elementwise(samples=binary(), special=EDGES, torch="sub", jointly_linear=True)
+@elementwise(numeric=True, samples=binary(), special=EDGES, torch="sub", jointly_linear=True)
 def sub(a: Array, b: Array) -> Array:
     """Difference, a − b.
 
@@ -85,7 +85,8 @@ def _(g: Grad, a: Array) -> Array:
 def div(a: Array, b: Array) -> Array:
     """Quotient, a/b.
 
-    Gradient: (g/b, −g·a/b²), the latter evaluated as (g·a)/(b·b).
+    Gradient: (g/b, −g·a/b²), the latter divided twice: b·b would overflow, and
+    be 0·inf in second order.
     Source: quotient rule.
     Example:
         >>> div(jnp.float32(3), jnp.float32(2)).item()
@@ -101,7 +102,7 @@ def _(g: Grad, b: Array) -> Array:
 
 @div.vjp("b")
 def _(g: Grad, a: Array, b: Array) -> Array:
-    return -((g * a) / (b * b))
+    return -((g * a) / b / b)
 
 
 @elementwise(samples=binary(), special=EDGES, torch="maximum")

@@ -63,7 +63,8 @@ isfinite = _question("isfinite", "Neither infinite nor NaN.", _shown("isfinite(j
 
 def _step(name: str, summary: str, example: str, fn: Any) -> Row:
     def forward(x: Array) -> Array:
-        return fn(x) if jnp.issubdtype(x.dtype, jnp.floating) or name == "sign" else x  # type: ignore[no-any-return]
+        whole = x.dtype == bool or (name != "sign" and not jnp.issubdtype(x.dtype, jnp.floating))
+        return x if whole else fn(x)  # type: ignore[no-any-return]
 
     forward.__name__, forward.__module__ = name, __name__
     forward.__doc__ = _DOC.format(
@@ -85,7 +86,7 @@ trunc = _step("trunc", "x rounded towards 0.", _shown("trunc(jnp.float32(-1.5))"
 round = _step("round", "Nearest integer, halves to even.", _shown("round(jnp.float32(2.5))", "2.0"), jnp.round)  # noqa: A001
 
 
-@elementwise(samples=binary(low2=0.5, high2=2), torch="remainder")
+@elementwise(numeric=True, samples=binary(low2=0.5, high2=2), torch="remainder")
 def remainder(a: Array, b: Array) -> Array:
     """Remainder with the sign of the divisor, a − b·⌊a/b⌋.
 
@@ -108,7 +109,7 @@ def _(g: Any, a: Array, b: Array) -> Array:
     return -g * jnp.floor(jax.lax.stop_gradient(a / b))
 
 
-@elementwise(samples=binary(low2=0.5, high2=2), torch="floor_divide")
+@elementwise(numeric=True, samples=binary(low2=0.5, high2=2), torch="floor_divide")
 def floor_divide(a: Array, b: Array) -> Array:
     """Quotient rounded down, ⌊a/b⌋.
 

@@ -1,15 +1,16 @@
 """Convolutions and transposed convolutions over one, two and three axes.
 
-NOTE [three forms]: y[p] = Σ x[p·s + k·d − low]·w[k] ties three arrays together, and
-each of them is bilinear in the other two: ``correlate`` makes y, ``spread`` x and
-``weigh`` w.  A convolution is the first with the other two as gradients; a transposed
-convolution is the second, with the first and the third.
+NOTE [three forms]: y[p] = Σ x[p·stride + k·dilation − low]·w[k] ties three arrays
+together, each bilinear in the other two: ``correlate`` makes y, ``spread`` x and
+``weigh`` w.  A convolution is the first and has the other two as gradients; a
+transposed convolution is the second, with the first and the third.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,186 +31,238 @@ Array = jax.Array
 Grad = Any
 
 AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
+PRECISIONS = {"default", "fastest", "bfloat16", "high", "bfloat16_3x", "tensorfloat32", "highest", "float32"} | {
+    preset.name for preset in lax.DotAlgorithmPreset
+}
 
 
 # -- the three forms -------------------------------------------------------------
 
 
 class Taps(NamedTuple):
-    """Where the taps of the windows lie: tap k of window p at p·stride + k·dilation − low."""
+    """Tap k of window p lies at p·stride + k·dilation − low."""
 
     stride: tuple[int, ...]
-    low: tuple[int, ...]
     dilation: tuple[int, ...]
+    low: tuple[int, ...]
     groups: int
-    precision: str | None
+    precision: str
 
-    def fitted(self, windows: Shape, kernel: Shape, extents: Shape) -> list[tuple[int, Any]]:
-        """Padding of ``extents`` so that ``windows`` fit, none more and nothing left over."""
-        reach = [(o - 1) * s + 1 for o, s in zip(windows, self.stride, strict=True)]
-        return [
-            (low, r + span - extent - low)
-            for low, r, span, extent in zip(self.low, reach, spans(kernel, self.dilation), extents, strict=True)
-        ]
+    def pads(self, windows: Shape, kernel: Shape, extents: Shape) -> list[tuple[Any, Any]]:
+        """Padding with which exactly ``windows`` fit ``extents``; what is left over is cropped."""
+        lines = zip(self.low, windows, self.stride, spans(kernel, self.dilation), extents, strict=True)
+        return [(low, (o - 1) * s + 1 + span - extent - low) for low, o, s, span, extent in lines]
+
+    def convolve(self, lhs: Array, rhs: Array, specs: str, pads: list[tuple[Any, Any]], **geometry: Any) -> Array:
+        """One convolution of JAX, operands and result laid out as ``specs`` says."""
+        axes = "DHW"[3 - len(pads) :]
+        if not all(isinstance(edge, int) for pair in pads for edge in pair):
+            # Symbolic padding has to happen outside, and dilation comes before it.
+            lhs = lax.pad(lhs, jnp.zeros((), lhs.dtype), _edges(pads, geometry.pop("lhs_dilation", None)))
+            pads = [(0, 0)] * len(pads)
+        # XLA sums 16-bit products in float32 and rounds once, so nothing is widened here.
+        lhs_spec, rhs_spec, out_spec = (spec + axes for spec in specs.split())
+        out: Array = lax.conv_general_dilated(
+            lhs,
+            rhs,
+            padding=pads,
+            dimension_numbers=(lhs_spec, rhs_spec, out_spec),
+            precision=self.precision,
+            **geometry,
+        )
+        return out
+
+    def by_tap(self, kernel: Shape, part: Any = 1) -> bool:
+        """Whether a form is a sum over its taps rather than one convolution.
+
+        NOTE [groups on CPU]: XLA's CPU backend is slow at grouped convolutions
+        (3×3, 32 channels of 28×28, depthwise: 4.2 ms against 0.14 tap by tap; the
+        gradient of a kernel in 4 groups: 44 ms against 1.2).  Other backends are
+        good at them.  Both ways are right anywhere: the choice is only of speed.
+        """
+        return self.groups > 1 and part == 1 and math.prod(kernel) <= 64 and jax.default_backend() == "cpu"
+
+    def views(self, x: Array, windows: Shape, kernel: Shape) -> Iterator[Array]:
+        """For each tap what the windows see there: [N, groups, C/groups, *windows]."""
+        x = lax.pad(wide(x), jnp.zeros((), wide(x).dtype), _edges(self.pads(windows, kernel, x.shape[2:])))
+        for tap in np.ndindex(*kernel):
+            first = [int(t) * d for t, d in zip(tap, self.dilation, strict=True)]
+            last = [f + (o - 1) * s + 1 for f, o, s in zip(first, windows, self.stride, strict=True)]
+            seen = lax.slice(x, (0, 0, *first), (*x.shape[:2], *last), (1, 1, *self.stride))
+            yield self.grouped(seen, 1)
+
+    def grouped(self, a: Array, axis: int) -> Array:
+        """The channels at ``axis`` as two axes, groups first."""
+        extents = (self.groups, a.shape[axis] // self.groups)
+        return a.reshape(*a.shape[:axis], *extents, *a.shape[axis + 1 :])
 
 
-def _specs(n: int, *specs: str) -> tuple[str, str, str]:
-    axes = "DHW"[-n:]
-    lhs, rhs, out = (spec + axes for spec in specs)
-    return lhs, rhs, out
+def wide(a: Array) -> Array:
+    """Sums over taps are formed in float32 at least."""
+    return a.astype(jnp.promote_types(a.dtype, jnp.float32))
 
 
-def correlate(x: Array, w: Array, taps: Taps, high: Shape) -> Array:
-    """y from x [N, C, *] and w [O, C/groups, *k]: [N, O, *], x padded after by ``high``."""
-    return lax.conv_general_dilated(
+def _edges(pads: Sequence[tuple[Any, Any]], between: Sequence[int] | None = None) -> list[tuple[Any, Any, int]]:
+    """Padding of the spatial axes as ``lax.pad`` takes it, dilation included."""
+    inner = between or (1,) * len(pads)
+    return [(0, 0, 0), (0, 0, 0), *((*pair, d - 1) for pair, d in zip(pads, inner, strict=True))]
+
+
+def correlate(x: Array, w: Array, taps: Taps, windows: Shape) -> Array:
+    """y from x [N, C, *] and w [O, C/groups, *k]: [N, O, *windows]."""
+    out, part, *kernel = w.shape
+    if taps.by_tap(tuple(kernel), part):
+        split = taps.grouped(wide(w), 0)
+        views = zip(np.ndindex(*kernel), taps.views(x, windows, tuple(kernel)), strict=True)
+        terms = (jnp.einsum("ngc...,goc->ngo...", seen, split[..., *tap]) for tap, seen in views)
+        return functools.reduce(jnp.add, terms).reshape(x.shape[0], out, *windows).astype(x.dtype)
+    pads = taps.pads(windows, w.shape[2:], x.shape[2:])
+    # Cropping less than a stride changes nothing, and some backends are slow at it.
+    pads = [
+        (low, 0 if isinstance(high, int) and -s < high < 0 else high)
+        for (low, high), s in zip(pads, taps.stride, strict=True)
+    ]
+    return taps.convolve(
         x,
         w,
-        taps.stride,
-        list(zip(taps.low, high, strict=True)),
+        "NC OI NC",
+        pads,
+        window_strides=taps.stride,
         rhs_dilation=taps.dilation,
-        dimension_numbers=_specs(w.ndim - 2, "NC", "OI", "NC"),
         feature_group_count=taps.groups,
-        precision=taps.precision,
     )
 
 
 def spread(y: Array, w: Array, taps: Taps, extents: Shape) -> Array:
     """x from y [N, O, *] and w [O, C/groups, *k]: [N, C, *extents]."""
     out, part, *kernel = w.shape
-    # Output channels become the ones summed over, within each group.
-    split = w.reshape(taps.groups, out // taps.groups, part, *kernel)
-    turned = jnp.flip(jnp.swapaxes(split, 1, 2), range(3, split.ndim))
-    fitted = taps.fitted(y.shape[2:], tuple(kernel), extents)
-    reach = spans(kernel, taps.dilation)
-    return lax.conv_general_dilated(
+    if taps.by_tap(tuple(kernel), part):
+        split, total = taps.grouped(wide(w), 0), jnp.zeros((), wide(w).dtype)
+        for tap in np.ndindex(*kernel):
+            term = jnp.einsum("ngo...,goc->ngc...", taps.grouped(wide(y), 1), split[..., *tap])
+            first = [int(t) * d - low for t, d, low in zip(tap, taps.dilation, taps.low, strict=True)]
+            lines = zip(first, y.shape[2:], taps.stride, extents, strict=True)
+            laid = [(f, extent - f - (o - 1) * s - 1) for f, o, s, extent in lines]
+            term = term.reshape(y.shape[0], taps.groups * part, *y.shape[2:])
+            total = total + lax.pad(term, jnp.zeros((), term.dtype), _edges(laid, taps.stride))
+        return total.astype(y.dtype)
+    pads = taps.pads(y.shape[2:], tuple(kernel), extents)
+    # Within each group, output channels become the ones summed over.
+    split = jnp.swapaxes(w.reshape(taps.groups, out // taps.groups, part, *kernel), 1, 2)
+    turned = jnp.flip(split, range(3, split.ndim)).reshape(taps.groups * part, out // taps.groups, *kernel)
+    return taps.convolve(
         y,
-        turned.reshape(taps.groups * part, out // taps.groups, *kernel),
-        (1,) * len(kernel),
-        [(span - low, span - high) for span, (low, high) in zip(reach, fitted, strict=True)],
+        turned,
+        "NC OI NC",
+        [(s - low, s - high) for s, (low, high) in zip(spans(kernel, taps.dilation), pads, strict=True)],
+        window_strides=(1,) * len(kernel),
         lhs_dilation=taps.stride,
         rhs_dilation=taps.dilation,
-        dimension_numbers=_specs(len(kernel), "NC", "OI", "NC"),
         feature_group_count=taps.groups,
-        precision=taps.precision,
     )
 
 
 def weigh(x: Array, y: Array, taps: Taps, kernel: Shape) -> Array:
-    """w from x [N, C, *] and y [N, O, *]: [O, C/groups, *kernel], summed over images."""
-    return lax.conv_general_dilated(
+    """w from x [N, C, *] and y [N, O, *], summed over images: [O, C/groups, *kernel]."""
+    if taps.by_tap(kernel):
+        split = taps.grouped(wide(y), 1)
+        split = split.reshape(*split.shape[:3], -1)
+        views = (seen.reshape(*seen.shape[:3], -1) for seen in taps.views(x, y.shape[2:], kernel))
+        terms = [jnp.einsum("ngcp,ngop->goc", seen, split, precision="highest") for seen in views]
+        return jnp.stack(terms, -1).reshape(y.shape[1], x.shape[1] // taps.groups, *kernel).astype(x.dtype)
+    return taps.convolve(
         x,
         y,
-        taps.dilation,
-        taps.fitted(y.shape[2:], kernel, x.shape[2:]),
+        "CN IO CN",
+        taps.pads(y.shape[2:], kernel, x.shape[2:]),
+        window_strides=taps.dilation,
         rhs_dilation=taps.stride,
-        dimension_numbers=_specs(len(kernel), "CN", "IO", "CN"),
         batch_group_count=taps.groups,
-        precision=taps.precision,
     )
 
 
 # -- checks ------------------------------------------------------------------------
 
-PRECISIONS = {"default", "fastest", "bfloat16", "high", "bfloat16_3x", "tensorfloat32", "highest", "float32"} | {
-    preset.name for preset in lax.DotAlgorithmPreset
-}
 
-
-def precision_of(op: str, precision: Any) -> str:
-    """The name JAX knows a precision by."""
-    name = precision.name.lower() if isinstance(precision, lax.Precision) else precision
-    if not isinstance(name, str) or name not in PRECISIONS:
-        raise ArgumentValueError(f"[{op}] precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
-    return name
-
-
-def _pads(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and after each axis; of an odd number 'same' puts one more after."""
+def _low_high(padding: Any, kernel: Sequence[int], dilation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Zeros before and after each axis; of an odd number 'same' puts the last one after."""
     if padding == "same":
         reach = spans(kernel, dilation)
         return tuple(s // 2 for s in reach), tuple(s - s // 2 for s in reach)
     return padding, padding
 
 
-def _check_operands(op: str, n: int, x: Aval, w: Aval, layout: str, groups: Any) -> int:
-    check_rank(op, "x", x, f"N, C_in, {AXES[n]}")
-    check_rank(op, "w", w, f"{layout}, {', '.join('k' + a for a in AXES[n].split(', '))}")
-    for name, aval in (("x", x), ("w", w)):
-        if not jnp.issubdtype(aval.dtype, jnp.floating):
-            raise ArgumentTypeError(f"[{op}] {name} must be floating, got {aval.dtype}; cast it first")
-    if x.dtype != w.dtype:
-        raise ArgumentTypeError(f"[{op}] x and w must have one dtype, expected {x.dtype} for w, got {w.dtype}")
-    for extent in w.shape[2:]:
-        whole(op, "each kernel extent of w", extent, 1)
-    groups = whole(op, "groups", groups, 1)
-    check_groups(op, "x", x.shape[1], groups)
-    check_groups(op, "w", w.shape[0], groups)
-    return groups
+def _windows(op: str, x: Shape, kernel: Shape, stride: Any, padding: Any, dilation: Any) -> Shape:
+    low, high = _low_high(padding, kernel, dilation)
+    padded = tuple(a + extent + b for a, extent, b in zip(low, x[2:], high, strict=True))
+    return window_counts(op, padded, kernel, stride, dilation)
 
 
-def _check_conv(op: str, n: int) -> Callable[..., Any]:
-    def check(
-        x: Aval, w: Aval, *, stride: Any, padding: Any, dilation: Any, groups: Any, precision: Any
-    ) -> tuple[Any, ...]:
-        groups = _check_operands(op, n, x, w, "C_out, C_in/groups", groups)
-        if w.shape[1] * groups != x.shape[1]:
+def _extents(x: Shape, kernel: Shape, stride: Any, padding: Any, output_padding: Any, dilation: Any) -> Shape:
+    lines = zip(x[2:], stride, spans(kernel, dilation), padding, output_padding, strict=True)
+    return tuple((extent - 1) * s + 1 + span - 2 * p + more for extent, s, span, p, more in lines)
+
+
+def _check(op: str, n: int, transposed: bool) -> Callable[..., Any]:
+    """The check of a row; ``output_padding`` is a parameter of the transposed ones only."""
+    layout = "C_in, C_out/groups" if transposed else "C_out, C_in/groups"
+
+    def operands(x: Aval, w: Aval, groups: int) -> None:
+        check_rank(op, "x", x, f"N, C_in, {AXES[n]}")
+        check_rank(op, "w", w, f"{layout}, {', '.join('k' + a for a in AXES[n].split(', '))}")
+        for name, aval in (("x", x), ("w", w)):
+            if not jnp.issubdtype(aval.dtype, jnp.floating):
+                raise ArgumentTypeError(f"[{op}] {name} must be floating, got {aval.dtype}; cast it first")
+        if x.dtype != w.dtype:
+            raise ArgumentTypeError(f"[{op}] x and w must have one dtype: expected {x.dtype} for w, got {w.dtype}")
+        for extent in w.shape[2:]:
+            whole(op, "each kernel extent of w", extent, 1)
+        check_groups(op, "x", x.shape[1], groups)
+        check_groups(op, "w", w.shape[0], groups)
+        expected = (x.shape[1], *w.shape[1:]) if transposed else (w.shape[0], x.shape[1] // groups, *w.shape[2:])
+        if w.shape != expected:
             raise ShapeMismatchError(
-                f"[{op}] w must take C_in/groups channels: x has {x.shape[1]} channels in {groups} groups, "
-                f"w takes {w.shape[1]} a group",
-                expected=(w.shape[0], x.shape[1] // groups, *w.shape[2:]),
+                f"[{op}] w, [{layout}, *kernel], does not take x's {x.shape[1]} channels in {groups} group(s)",
+                expected=expected,
                 got=w.shape,
             )
+
+    def check(
+        x: Aval, w: Aval, *, stride: Any, padding: Any, dilation: Any, groups: Any, precision: Any, **more: Any
+    ) -> tuple[Any, ...]:
+        groups = whole(op, "groups", groups, 1)
+        operands(x, w, groups)
         stride, dilation = per_axis(op, "stride", stride, n, 1), per_axis(op, "dilation", dilation, n, 1)
-        if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                raise ArgumentValueError(f"[{op}] padding must be integers, 'same' or 'valid', got {padding!r}")
-            if padding == "same" and any(s != 1 for s in stride):
+        if isinstance(precision, lax.Precision):
+            precision = precision.name.lower()
+        if precision not in PRECISIONS:
+            raise ArgumentValueError(f"[{op}] precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
+        if padding == "valid" and not transposed:
+            padding = 0
+        elif padding == "same" and not transposed:
+            if any(s != 1 for s in stride):
                 raise ArgumentValueError(f"[{op}] padding 'same' needs stride 1, got {list(stride)}")
-            padding = padding if padding == "same" else (0,) * n
-        else:
+        elif isinstance(padding, str):
+            words = "" if transposed else " or 'same' or 'valid'"
+            raise ArgumentValueError(f"[{op}] padding must be integers{words}, got {padding!r}")
+        if padding != "same":
             padding = per_axis(op, "padding", padding, n, 0)
-        low, high = _pads(padding, w.shape[2:], dilation)
-        padded = tuple(a + extent + b for a, extent, b in zip(low, x.shape[2:], high, strict=True))
-        windows = window_counts(op, padded, w.shape[2:], stride, dilation)
-        normal = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        normal["precision"] = precision_of(op, precision)
-        return (x.shape[0], w.shape[0], *windows), x.dtype, normal
-
-    return check
-
-
-def _check_transposed(op: str, n: int) -> Callable[..., Any]:
-    def check(
-        x: Aval, w: Aval, *, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: Any, precision: Any
-    ) -> tuple[Any, ...]:
-        groups = _check_operands(op, n, x, w, "C_in, C_out/groups", groups)
-        if w.shape[0] != x.shape[1]:
-            raise ShapeMismatchError(
-                f"[{op}] w must take the channels of x: x has {x.shape[1]}, w takes {w.shape[0]}",
-                expected=(x.shape[1], *w.shape[1:]),
-                got=w.shape,
+        normal = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "precision": precision}
+        if not transposed:
+            windows = _windows(op, x.shape, w.shape[2:], stride, padding, dilation)
+            return (x.shape[0], w.shape[0], *windows), x.dtype, normal
+        extra = normal["output_padding"] = per_axis(op, "output_padding", more["output_padding"], n, 0)
+        if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+            raise ArgumentValueError(
+                f"[{op}] output_padding must be smaller than stride or dilation, got {list(extra)} "
+                f"for stride {list(stride)} and dilation {list(dilation)}"
             )
-        stride, dilation = per_axis(op, "stride", stride, n, 1), per_axis(op, "dilation", dilation, n, 1)
-        padding, more = per_axis(op, "padding", padding, n, 0), per_axis(op, "output_padding", output_padding, n, 0)
-        for extra, s, d in zip(more, stride, dilation, strict=True):
-            if extra >= max(s, d):
-                raise ArgumentValueError(
-                    f"[{op}] output_padding must be smaller than stride or dilation: got {list(more)}, "
-                    f"stride {list(stride)}, dilation {list(dilation)}"
-                )
-        extents = tuple(
-            (extent - 1) * s + 1 + span - 2 * p + extra
-            for extent, s, span, p, extra in zip(
-                x.shape[2:], stride, spans(w.shape[2:], dilation), padding, more, strict=True
-            )
-        )
+        extents = _extents(x.shape, w.shape[2:], stride, padding, extra, dilation)
         if any(isinstance(e, int) and e < 1 for e in (*x.shape[2:], *extents)):
             raise ArgumentValueError(
-                f"[{op}] x of shape {list(x.shape)} and kernel {list(w.shape[2:])} leave no output: "
-                f"its extents would be {list(extents)}"
+                f"[{op}] x of shape {list(x.shape)}, kernel {list(w.shape[2:])} and padding {list(padding)} leave "
+                f"no output: its extents would be {list(extents)}"
             )
-        normal = {"stride": stride, "padding": padding, "output_padding": more, "dilation": dilation, "groups": groups}
-        normal["precision"] = precision_of(op, precision)
         return (x.shape[0], w.shape[1] * groups, *extents), x.dtype, normal
 
     return check
@@ -218,24 +271,22 @@ def _check_transposed(op: str, n: int) -> Callable[..., Any]:
 # -- vmap --------------------------------------------------------------------------
 
 
-def _batch(in_channels: int) -> Callable[..., Any]:
-    """Batching; axis ``in_channels`` of w is the one that meets the channels of x."""
-
+def _batch(transposed: bool) -> Callable[..., Any]:
     def batch(size: Any, args: Sequence[Any], dims: Sequence[Any], call: Call) -> Array:
         groups = call.kwargs["groups"]
         x, w = (a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True))
         n, out, *extents = call.out.shape
-        if dims[1] is None:  # a batch of batches is one longer batch
+        if dims[1] is None:  # a batch of batches of images is one longer batch
             return _again(call, _join(x, 0), w).reshape(size, n, out, *extents)
-        if dims[0] is None:  # one more factor in the output channels of each group
-            if in_channels == 1:
-                split = w.reshape(size, groups, out // groups, *w.shape[2:])
-                w = _join(_join(jnp.moveaxis(split, 0, 1), 0), 0)
-            else:
+        if dims[0] is None:  # the batch is one more factor of each group's output channels
+            if transposed:
                 w = _join(jnp.moveaxis(w, 0, 1), 1)
+            else:
+                w = jnp.moveaxis(w.reshape(size, groups, out // groups, *w.shape[2:]), 0, 1)
+                w = _join(_join(w, 0), 0)
             y = _again(call, x, w).reshape(n, groups, size, out // groups, *extents)
             return jnp.moveaxis(y, 2, 0).reshape(size, n, out, *extents)
-        # Each element of the batch is a group of its own.
+        # Each element of the batch is a group of its own, or several.
         y = _again(call, _join(jnp.moveaxis(x, 0, 1), 1), _join(w, 0), groups=groups * size)
         return jnp.moveaxis(y.reshape(n, size, out, *extents), 1, 0)
 
@@ -248,115 +299,204 @@ def _join(a: Array, axis: int) -> Array:
 
 
 def _again(call: Call, x: Array, w: Array, **changed: Any) -> Array:
+    """The same convolution of other operands."""
     avals = tuple(Aval(tuple(a.shape), np.dtype(a.dtype)) for a in (x, w))
     out: Array = bind(call.op.call(avals, call.kwargs | changed, call.present), x, w)
     return out
 
 
-# -- the rows ----------------------------------------------------------------------
-
-_ARGS = """
-    Args:
-        x: images, [N, C_in, {axes}].
-        w: kernels, [{layout}, *kernel], of x's dtype.
-        stride: distance of neighbouring windows; like the next two one integer, or one an axis.
-        padding: {padding}
-        dilation: distance of neighbouring taps.{more}
-        groups: equal parts of the channels, each with kernels of its own.
-        precision: of the products, as JAX names it; the surrounding
-            ``jax.default_matmul_precision``, or exact float32 where none is set.
-
-    Raises:
-        ArgumentValueError: a rank, a group count, an extent or a parameter is impossible.
-        ArgumentTypeError: the dtypes differ or are not floating, a parameter is not an integer.
-        ShapeMismatchError: the channels of x and w do not meet.
-"""
-
-_CONV = """Convolution over {n} axes: y[n,o,p] = Σ x[n,c,p·stride + k·dilation − padding]·w[o,c,k].
-{args}
-    Gradient: for x the transposed convolution of g with w, for w the correlation
-    of x with g; pixels that no window reaches get 0.
-    Source: bilinearity.
-    Example:
-        >>> {name}(jnp.ones((1, 1{fives})), jnp.ones((2, 1{twos}))).shape
-        (1, 2{fours})
-"""
-
-_TRANSPOSED = """Transposed convolution over {n} axes: y[n,o,p·stride + k·dilation − padding] += x[n,c,p]·w[c,o,k].
-{args}
-    Gradient: for x the convolution of g with w, for w the correlation of g with x.
-    Source: bilinearity; PyTorch's layout of w.
-    Example:
-        >>> {name}(jnp.ones((1, 2{fours})), jnp.ones((2, 1{twos}))).shape
-        (1, 1{fives})
-"""
+# -- samples and documentation -------------------------------------------------------
 
 
-def _describe(template: str, name: str, n: int, layout: str, padding: str, more: str = "") -> str:
-    args = _ARGS.format(axes=AXES[n], layout=layout, padding=padding, more=more)
-    return template.format(n=n, name=name, args=args, twos=", 2" * n, fours=", 4" * n, fives=", 5" * n)
-
-
-def _label(name: str, *params: str) -> str:
-    return f"{name}({', '.join(f'{p}={{{p}}}' for p in params)})"
+def _fit(n: int, extents: Any) -> Any:
+    """Two-axis extents or parameters cut or continued to ``n`` axes."""
+    return (*extents, extents[-1])[:n] if isinstance(extents, tuple) else extents
 
 
 def _sample(n: int, x: tuple[int, ...], w: tuple[int, ...], **params: Any) -> Sample:
-    """A sample from 2-D extents and parameters, for ``n`` axes."""
-
-    def fit(extents: Any) -> Any:
-        return (*extents, 2)[:n] if isinstance(extents, tuple) else extents
-
-    sizes = [(*shape[:2], *fit(shape[2:])) for shape in (x, w)]
-    fitted = {k: fit(v) for k, v in params.items()}
-    return Sample((values(*sizes[0], seed=len(params)), values(*sizes[1], seed=7)), fitted)
+    args = (values(*s[:2], *_fit(n, s[2:]), seed=i) for i, s in enumerate((x, w)))
+    return Sample(tuple(args), {k: _fit(n, v) for k, v in params.items()})
 
 
-def _conv(n: int) -> Row:
-    name = f"conv{n}d"
+def _samples(n: int) -> list[Sample]:
+    return [
+        _sample(n, (2, 3, 5, 4), (2, 3, 2, 3)),
+        _sample(n, (1, 2, 6, 5), (3, 2, 2, 2), stride=(3, 2), padding=(1, 0)),
+        _sample(n, (2, 4, 5, 6), (2, 2, 3, 2), padding=(2, 1), dilation=(2, 3), groups=2),
+        _sample(n, (1, 3, 7, 5), (6, 1, 2, 3), stride=2, padding=(0, 3), dilation=(2, 1), groups=3),
+        _sample(n, (1, 1, 4, 3), (2, 1, 2, 3), padding="same", dilation=(1, 2)),
+        _sample(n, (0, 2, 3, 3), (1, 2, 2, 2), padding="valid"),
+    ]
 
-    def forward(
-        x: Array, w: Array, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+
+def _samples_transposed(n: int) -> list[Sample]:
+    return [
+        _sample(n, (2, 3, 3, 4), (3, 2, 2, 3)),
+        _sample(n, (1, 2, 3, 2), (2, 3, 3, 2), stride=(3, 2), padding=(1, 0), output_padding=(2, 1)),
+        _sample(n, (2, 4, 3, 2), (4, 1, 3, 2), padding=(2, 1), output_padding=(1, 2), dilation=(2, 3), groups=2),
+        _sample(n, (1, 3, 2, 3), (3, 2, 2, 3), stride=2, padding=(0, 2), dilation=(1, 2), groups=3),
+        _sample(n, (0, 2, 3, 3), (2, 1, 2, 2)),
+    ]
+
+
+def _errors(n: int, transposed: bool) -> Callable[[], list[Fails]]:
+    def errors() -> list[Fails]:
+        x, w = values(2, 4, *(3, 3, 3)[:n]), values(4, 4, *(2, 2, 2)[:n])
+
+        def refuse(match: str, error: type[Exception] = ArgumentValueError, x: Any = x, w: Any = w, **p: Any) -> Fails:
+            return Fails((x, w), p, error, match)
+
+        own = [
+            refuse("padding must be integers or 'same' or 'valid', got 'full'", padding="full"),
+            refuse("padding 'same' needs stride 1, got", padding="same", stride=2),
+            refuse(r"kernel \[2.* is larger than the padded input \[3", dilation=3),
+        ]
+        own_transposed = [
+            refuse("padding must be integers, got 'same'", padding="same"),
+            refuse("output_padding must be smaller than stride or dilation", output_padding=1),
+            refuse("leave no output: its extents would be", padding=2),
+        ]
+        return [
+            refuse(f"x must have rank {n + 2}, .* got rank {n + 1}", x=x[0]),
+            refuse(f"w must have rank {n + 2}, .* got rank {n + 1}", w=w[0]),
+            refuse("4 channels of x cannot be split into 3 groups", groups=3),
+            refuse("does not take x's 4 channels", ShapeMismatchError, w=w[:3] if transposed else w[:, :3]),
+            refuse("stride must be at least 1, got 0", stride=0),
+            refuse("dilation must be at least 1, got -1", dilation=-1),
+            refuse("padding must be at least 0, got -1", padding=-1),
+            refuse(f"stride must be one integer or {n}, ", stride=(1,) * (n + 1)),
+            refuse("stride must be an integer, got float 1.5", ArgumentTypeError, stride=1.5),
+            refuse("each kernel extent of w must be at least 1, got 0", w=w[..., :0]),
+            refuse("precision must be one of", precision="exact"),
+            refuse("w must be floating, got int32", ArgumentTypeError, w=w.astype(np.int32)),
+            refuse("expected float64 for w, got float32", ArgumentTypeError, w=w.astype(np.float32)),
+            *(own_transposed if transposed else own),
+        ]
+
+    return errors
+
+
+_FORMULA = {
+    False: """Convolution over {n} axes: y[n,o,p] = Σ x[n,c,p·stride + k·dilation − padding]·w[o,c,k].
+
+    Gradient: for x what the transposed convolution makes of g and w, for w the
+    correlation of x with g; what no window reaches gets 0.""",
+    True: """Transposed convolution over {n} axes: y[n,o,p·stride + k·dilation − padding] += x[n,c,p]·w[c,o,k].
+
+    Gradient: for x the convolution of g with w, for w the correlation of g with x.""",
+}
+
+_COMMON = """
+    Source: bilinearity; layouts and parameters are PyTorch's.
+    Example:
+        >>> {name}(jnp.ones((1, 1{fours})), jnp.ones((1, 1{twos}))).shape
+        (1, 1{out})
+
+    Args:
+        x: images, [N, C_in, {axes}].
+        w: kernels, [{layout}, *kernel], in x's dtype.
+        stride: distance of neighbouring windows; one integer, or one an axis,
+            like the parameters below.
+        padding: zeros on both sides of x{padding}
+        dilation: distance of neighbouring taps.
+        groups: number of equal parts the channels fall into, each with its own kernels.
+        precision: of the products, by JAX's name; if None that of the surrounding
+            ``jax.default_matmul_precision``, else exact float32.
+
+    Raises:
+        ArgumentValueError: a rank, an extent, a group count or a parameter is impossible.
+        ArgumentTypeError: dtypes differ or are not floating, or a parameter is no integer.
+        ShapeMismatchError: w does not take x's channels.
+"""
+
+_PADDING = {
+    False: "; 'valid' for none, 'same' for as many as keep\n            the extents (stride 1 only).",
+    True: " that the plain convolution would have, cropped\n            from the output here.\n"
+    "        output_padding: rows added after the output, fewer than stride or dilation.",
+}
+
+
+def _doc(name: str, n: int, transposed: bool) -> str:
+    layout = "C_in, C_out/groups" if transposed else "C_out, C_in/groups"
+    text = _FORMULA[transposed] + _COMMON
+    twos, fours, out = (f", {e}" * n for e in (2, 4, 5 if transposed else 3))
+    return text.format(
+        n=n, name=name, axes=AXES[n], layout=layout, padding=_PADDING[transposed], twos=twos, fours=fours, out=out
+    )
+
+
+# -- the rows ----------------------------------------------------------------------
+
+
+def _taps(kernel: Shape, stride: Any, padding: Any, dilation: Any, groups: int, precision: str) -> Taps:
+    return Taps(stride, dilation, _low_high(padding, kernel, dilation)[0], groups, precision)
+
+
+def _declare(n: int, transposed: bool) -> Row:
+    name = f"conv_transpose{n}d" if transposed else f"conv{n}d"
+
+    def conv(
+        x: Array,
+        w: Array,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
         precision: Any = None,
     ) -> Array:
-        low, high = _pads(padding, w.shape[2:], dilation)
-        return correlate(x, w, Taps(stride, low, dilation, groups, precision), high)
+        kernel = w.shape[2:]
+        windows = _windows(name, x.shape, kernel, stride, padding, dilation)
+        return correlate(x, w, _taps(kernel, stride, padding, dilation, groups, precision), windows)
 
-    forward.__name__ = name
-    zeros = "zeros on both sides, at least 0; or 'valid' for none, 'same' to keep the extents (stride 1)."
-    forward.__doc__ = _describe(_CONV, name, n, "C_out, C_in/groups", zeros)
+    def conv_transpose(
+        x: Array,
+        w: Array,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        precision: Any = None,
+    ) -> Array:
+        kernel = w.shape[2:]
+        extents = _extents(x.shape, kernel, stride, padding, output_padding, dilation)
+        return spread(x, w, _taps(kernel, stride, padding, dilation, groups, precision), extents)
+
+    forward: Callable[..., Array] = conv_transpose if transposed else conv
+    forward.__doc__ = _doc(name, n, transposed)
+    shown = ("stride", "padding", *(("output_padding",) if transposed else ()), "dilation", "groups")
     row = bilinear(
-        label=_label(name, "stride", "padding", "dilation", "groups"),
-        samples=lambda: [
-            _sample(n, (2, 3, 5, 4), (2, 3, 2, 3)),
-            _sample(n, (1, 2, 6, 5), (3, 2, 2, 2), stride=(3, 2), padding=(1, 0)),
-            _sample(n, (2, 4, 5, 6), (2, 2, 3, 2), padding=(2, 1), dilation=(2, 3), groups=2),
-            _sample(n, (1, 3, 7, 5), (6, 1, 2, 3), stride=2, padding=(0, 3), dilation=(2, 1), groups=3),
-            _sample(n, (1, 1, 4, 3), (2, 1, 2, 3), padding="same", dilation=(1, 2)),
-            _sample(n, (0, 2, 3, 3), (1, 2, 2, 2), padding="valid"),
-        ],
-        errors=lambda: _refusals(n, (3, 4)),
+        name=name,
+        label=f"{name}({', '.join(f'{p}={{{p}}}' for p in shown)})",
+        samples=lambda: _samples_transposed(n) if transposed else _samples(n),
+        errors=_errors(n, transposed),
         torch=f"nn.functional.{name}",
         context={"precision": matmul_precision},
     )(forward)
-    row.check(_check_conv(name, n))
-    row.batch(_batch(1))
+    row.check(_check(name, n, transposed))
+    row.batch(_batch(transposed))
 
     @row.vjp("x")
     def _(
         g: Grad, w: Array, avals: Any, stride: Any, padding: Any, dilation: Any, groups: int, precision: str
     ) -> Array:
-        low, _ = _pads(padding, w.shape[2:], dilation)
-        taps = Taps(stride, low, dilation, groups, precision)
-        return spread(g.astype(w.dtype), w, taps, avals[0].shape[2:])
+        taps = _taps(w.shape[2:], stride, padding, dilation, groups, precision)
+        form = correlate if transposed else spread
+        return form(g.astype(w.dtype), w, taps, avals[0].shape[2:])
 
     @row.vjp("w")
     def _(
         g: Grad, x: Array, avals: Any, stride: Any, padding: Any, dilation: Any, groups: int, precision: str
     ) -> Array:
         kernel = avals[1].shape[2:]
-        low, _ = _pads(padding, kernel, dilation)
-        taps = Taps(stride, low, dilation, groups, precision)
-        return weigh(x, g.astype(x.dtype), taps, kernel)
+        taps = _taps(kernel, stride, padding, dilation, groups, precision)
+        image, windows = (g.astype(x.dtype), x) if transposed else (x, g.astype(x.dtype))
+        return weigh(image, windows, taps, kernel)
 
     return row
+
+
+conv1d, conv2d, conv3d = (_declare(n, False) for n in (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (_declare(n, True) for n in (1, 2, 3))

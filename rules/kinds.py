@@ -31,15 +31,17 @@ Raises:
 }
 
 
-def row(kind: str, *, floating: bool = False, dtype: Any = None, **fields: Any) -> Decorator:
-    """Declare a row of ``kind``; ``floating`` refuses integer operands."""
+def row(
+    kind: str, *, floating: bool = False, numeric: bool = False, dtype: Any = None, **fields: Any
+) -> Decorator:
+    """Declare a row of ``kind``; ``floating`` refuses integers and booleans, ``numeric`` booleans."""
 
     def decorate(forward: Callable[..., Any]) -> Row:
         made = register(Row(forward, kind, **fields))
         made.__doc__ = inspect.cleandoc(forward.__doc__ or "") + "\n" + _COMMON.get(kind, "")
         define_primitives(made)
         if kind == "elementwise":
-            made.check(_elementwise_check(made, floating, dtype))
+            made.check(_elementwise_check(made, floating, numeric, dtype))
         return made
 
     return decorate
@@ -69,12 +71,14 @@ def general(**fields: Any) -> Decorator:
     return row("general", **fields)
 
 
-def _elementwise_check(made: Row, floating: bool, dtype: Any) -> Callable[..., Any]:
+def _elementwise_check(made: Row, floating: bool, numeric: bool, dtype: Any) -> Callable[..., Any]:
     def check(*avals: Aval, **static: Any) -> tuple[Shape, Any]:
         for name, aval in zip(made.operands, avals, strict=True):
             if floating and not jnp.issubdtype(aval.dtype, jnp.floating):
                 raise ArgumentTypeError(f"[{made.name}] {name} must be floating, got {aval.dtype}; cast it first")
         out = promoted(*(a.dtype for a in avals)) if dtype is None else np.dtype(dtype)
+        if numeric and out == bool:
+            raise ArgumentTypeError(f"[{made.name}] is not defined on bool; cast {made.operands[0]} first")
         return broadcast_shapes(made.name, *(a.shape for a in avals)), out
 
     return check

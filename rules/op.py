@@ -307,6 +307,20 @@ class Call:
     def name(self) -> str:
         return self.op.name
 
+    def describe(self, runtime: dict[str, Any]) -> str:
+        """Diagnostic name with parameters, runtime ones included."""
+        return self.op.describe(self.kwargs, runtime)
+
+    def active(self, i: int) -> bool:
+        """May operand ``i`` have a gradient?"""
+        return self.op.active(i, self.avals[i].dtype)
+
+    def bind(self, *args: Any) -> Any:
+        """The value on arrays or tracers, as one primitive that JAX can transform."""
+        from .primitive import bind_call
+
+        return bind_call(self, *args)
+
     def runtime(self, values: Sequence[Any]) -> dict[str, Any]:
         """Runtime parameters by name, scalars in the dtype the row computes in."""
         out: dict[str, Any] = dict.fromkeys(self.op.runtime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 
 from .errors import ArgumentTypeError
 from .kinds import elementwise
-from .op import Row, Sample
+from .op import Aval, Fails, Row, Sample
 from .samples import EDGES, binary, samples, values
 
 Array = jax.Array
@@ -21,8 +22,10 @@ def _power(x: Array, exponent: float) -> Array:
     if float(exponent).is_integer() and abs(exponent) < 64:
         return jax.lax.integer_pow(x, int(exponent))
     if exponent == 0.5:
-        # IEEE pow(-inf, ½) is +inf and sqrt's is NaN; PyTorch takes sqrt.
+        # IEEE pow(-inf, ½) is +inf and sqrt's is NaN; PyTorch takes sqrt, and rsqrt for -½.
         return jnp.sqrt(x)
+    if exponent == -0.5:
+        return jax.lax.rsqrt(x)
     return jnp.power(x, jnp.asarray(exponent, x.dtype))
 
 
@@ -34,6 +37,13 @@ def _power(x: Array, exponent: float) -> Array:
         Sample((values(2, 2, low=-2, high=2),), {"exponent": 3}),
         Sample((values(0, 2),), {"exponent": 2.0}),
     ),
+    errors=lambda: [
+        Fails((values(2).astype("int64"),), {"exponent": -1}, ArgumentTypeError, "whole exponents"),
+        Fails((values(2).astype("int64"),), {"exponent": 0.5}, ArgumentTypeError, "whole exponents"),
+        Fails((values(2) > 0,), {"exponent": 2}, ArgumentTypeError, "bool"),
+        Fails((values(2),), {"exponent": "two"}, ArgumentTypeError, "number"),
+    ],
+    numeric=True,
     special=EDGES,
     torch="pow",
 )
@@ -51,6 +61,20 @@ def pow_number(x: Array, *, exponent: float) -> Array:
         9.0
     """
     return _power(x, exponent)
+
+
+_elementwise_check: Any = pow_number.check_fn
+
+
+@pow_number.check
+def _(x: Aval, *, exponent: Any) -> Any:
+    if not isinstance(exponent, numbers.Real):
+        raise ArgumentTypeError(f"[pow] exponent must be a number, got {type(exponent).__name__}")
+    if not jnp.issubdtype(x.dtype, jnp.floating) and not (float(exponent).is_integer() and exponent >= 0):
+        raise ArgumentTypeError(
+            f"[pow] x of {x.dtype} takes only whole exponents from 0 up, got {exponent}; cast it to a float first"
+        )
+    return _elementwise_check(x, exponent=exponent)
 
 
 @pow_number.vjp("x")
@@ -84,12 +108,14 @@ def pow_tensor(x: Array, n: Array) -> Array:
 
 @pow_tensor.vjp("x")
 def _(g: Grad, x: Array, n: Array) -> Array:
-    # n = 0 and n = 1 are selected, and kept out of the power that would make NaN
-    # of them, in the value and in its derivatives.
-    plain = (n == 0) | (n == 1)
+    # n = 0 and n = 1 are selected, and kept out of the power that would make NaN of
+    # them, in the value and in its derivatives; where it would not, the formula is
+    # exact and also has the right derivative in n.
+    regular = (x > jnp.finfo(x.dtype).tiny * 4) & jnp.isfinite(x) & jnp.isfinite(g)
+    plain = ((n == 0) | (n == 1)) & ~regular
     safe = jnp.where(plain, jnp.full_like(n, 2), n)
     local = (safe * jnp.power(x, safe - 1)) * g
-    return jnp.where(n == 0, jnp.zeros_like(g), jnp.where(n == 1, g, local))
+    return jnp.where(plain, jnp.where(n == 0, jnp.zeros_like(g), g), local)
 
 
 @pow_tensor.vjp("n")

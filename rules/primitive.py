@@ -37,6 +37,13 @@ def apply(row: Row, args: Sequence[Any], params: dict[str, Any]) -> jax.Array:
     return bind(call, *arrays, *values)
 
 
+@under_x64
+def bind_call(call: Call, *args: Any) -> Any:
+    """Bind a call whose runtime numbers may still be Python's."""
+    values = [as_runtime(call.op, name, v, args[: call.n]) for name, v in zip(call.present, args[call.n :], strict=True)]
+    return bind(call, *(jnp.asarray(a) for a in args[: call.n]), *values)
+
+
 def bind(call: Call, *args: Any) -> Any:
     """Bind ``call`` on operands followed by runtime parameters (arrays all)."""
     return call.op.primitive.bind(*_vary_alike(args), call=call)
@@ -240,6 +247,10 @@ def _is_zero(t: Any) -> bool:
     return type(t) is ad.Zero or getattr(t, "dtype", None) == jax.dtypes.float0
 
 
+def _zero(out: Any) -> Any:
+    return ad.Zero(jax.typeof(out).to_tangent_aval())
+
+
 def _jvp(row: Row, primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[Any, Any]:
     out = row.primitive.bind(*primals, call=call)
     mask = tuple(not _is_zero(t) for t in tangents[: call.n])
@@ -250,7 +261,7 @@ def _jvp(row: Row, primals: Sequence[Any], tangents: Sequence[Any], *, call: Any
                 "wrap the value in jax.lax.stop_gradient if none is wanted"
             )
     if not any(mask) or not row.differentiable:
-        return out, ad.Zero.from_primal_value(out)
+        return out, _zero(out)
     for i, active in enumerate(mask):
         if active and isinstance(row.rule(i), Missing):
             raise missing_derivative(call, i)
@@ -291,7 +302,7 @@ def _jvp_of_tangent(tangent: Any, primals: Sequence[Any], tangents: Sequence[Any
         terms.append(
             jax.jvp(of_residuals, tuple(primals[i] for i in moving), tuple(tangents[i] for i in moving))[1]
         )
-    return out, functools.reduce(ad.add_jaxvals, terms) if terms else ad.Zero.from_primal_value(out)
+    return out, functools.reduce(ad.add_jaxvals, terms) if terms else _zero(out)
 
 
 def _transpose_tangent(ct: Any, *args: Any, call: Any) -> list[Any]:

@@ -11,9 +11,12 @@ from .op import Sample
 
 
 def values(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> Any:
-    """Distinct float64 values in (low, high), in no particular order."""
+    """Distinct float64 values in (low, high), in no particular order.
+
+    The grid is shifted by the seed: none is the middle, nor equal to one of another seed.
+    """
     n = int(np.prod(shape))
-    grid = (np.arange(n) + 0.5) / max(n, 1)
+    grid = (np.arange(n) + 0.31 + 0.03 * (seed % 6)) / max(n, 1)
     order = np.random.default_rng(1000 + seed + n).permutation(n)
     return (low + (high - low) * grid[order]).reshape(shape)
 

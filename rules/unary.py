@@ -344,7 +344,7 @@ def _(g: Grad, x: Array) -> Array:
     return jnp.where(x > 0, one, jnp.where(x < 0, -one, 0 * one)) * g
 
 
-@elementwise(samples=unary(), special=EDGES, torch="neg", linear_in=("x",))
+@elementwise(numeric=True, samples=unary(), special=EDGES, torch="neg", linear_in=("x",))
 def neg(x: Array) -> Array:
     """Negation.
 

@@ -1,0 +1,316 @@
+"""Elementwise functions on Tensors and numbers, with PyTorch's promotion."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from .dtypes import as_dtype, category, get_default_dtype, int64, is_floating, result_type, with_number
+from .rules import ArgumentTypeError, ArgumentValueError
+from .rules.activation import extremes
+from .rules.op import OPS, Row
+from .tensor import Tensor, apply, from_array
+
+Number = bool | int | float
+
+
+def is_number(value: Any) -> bool:
+    """A Python number, or a NumPy scalar, which acts like one."""
+    return isinstance(value, (bool, int, float, np.generic)) and not isinstance(value, np.complexfloating)
+
+
+def as_number(value: Any) -> Number:
+    return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
+
+
+def operand(op: str, value: Any) -> Tensor:
+    """A Tensor operand; JAX arrays and tracers are taken as constants."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, jax.Array):
+        return from_array(value)
+    raise ArgumentTypeError(
+        f"[{op}] expected a Tensor or a number, got {type(value).__name__}"
+        + ("; make it one with torsh_fx.tensor(...)" if isinstance(value, (np.ndarray, list, tuple)) else "")
+    )
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """``x`` in ``dtype``, itself if it is that already."""
+    return x if x.dtype == dtype else apply(OPS["convert"], x, dtype=dtype)
+
+
+def common(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Two operands in their result dtype; a number becomes a 0-d tensor of it."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        da, db = a.dtype, b.dtype
+        if da == db:
+            return a, b
+    if is_number(a) and is_number(b):
+        raise ArgumentTypeError(f"[{op}] needs at least one Tensor, got two numbers")
+    if is_number(b):
+        a = operand(op, a)
+        dtype = with_number(a.dtype, as_number(b))
+        return cast(a, dtype), filled(b, dtype)
+    if is_number(a):
+        b = operand(op, b)
+        dtype = with_number(b.dtype, as_number(a))
+        return filled(a, dtype), cast(b, dtype)
+    a, b = operand(op, a), operand(op, b)
+    dtype = result_type(((a.dtype, a.ndim > 0), (b.dtype, b.ndim > 0)))
+    return cast(a, dtype), cast(b, dtype)
+
+
+def filled(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Tensor:
+    """A constant whose number is a runtime value, not part of the program."""
+    number = as_number(value)
+    number = float(number) if is_floating(dtype) else int(number)
+    return apply(OPS["full"], value=number, shape=shape, dtype=dtype)
+
+
+def scalar_op(row: Row, x: Tensor, number: Any) -> Tensor:
+    """``x`` with a number, the number travelling as a runtime value."""
+    number = as_number(number)
+    dtype = with_number(x.dtype, number)
+    if is_floating(dtype):
+        number = _as_float(number)
+    elif not isinstance(number, bool) and not -(2**63) <= number < 2**63:
+        raise ArgumentValueError(f"[{row.name}] {number} does not fit in 64 bits")
+    return apply(row, cast(x, dtype), scalar=number)
+
+
+def _as_float(number: Number) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise ArgumentValueError(f"{number} is beyond float64") from error
+
+
+_ADD, _SUB, _MUL, _DIV = OPS["add"], OPS["sub"], OPS["mul"], OPS["div"]
+_ADD_SCALAR, _MUL_SCALAR, _DIV_SCALAR = OPS["add_scalar"], OPS["mul_scalar"], OPS["div_scalar"]
+
+
+def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    """a + alpha·b, broadcasting.  Gradient: (g, alpha·g)."""
+    if alpha != 1:
+        b = mul(b, alpha)
+    if is_number(b) and isinstance(a, Tensor):
+        return scalar_op(_ADD_SCALAR, a, b)
+    if is_number(a) and isinstance(b, Tensor):
+        return scalar_op(_ADD_SCALAR, b, a)
+    return apply(_ADD, *common("add", a, b))
+
+
+def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
+    """a − alpha·b, broadcasting.  Gradient: (g, −alpha·g)."""
+    for x in (a, b):
+        if isinstance(x, Tensor) and category(x.dtype) == 0 and (isinstance(x, Tensor) and not is_number(b)):
+            raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
+    if alpha != 1:
+        b = mul(b, alpha)
+    if is_number(b) and isinstance(a, Tensor):
+        return scalar_op(_ADD_SCALAR, a, -as_number(b))
+    if is_number(a) and isinstance(b, Tensor):
+        return scalar_op(_ADD_SCALAR, neg(b), a)
+    return apply(_SUB, *common("sub", a, b))
+
+
+def mul(a: Any, b: Any) -> Tensor:
+    """a·b, broadcasting.  Gradient: (g·b, g·a)."""
+    if is_number(b) and isinstance(a, Tensor):
+        return scalar_op(_MUL_SCALAR, a, b)
+    if is_number(a) and isinstance(b, Tensor):
+        return scalar_op(_MUL_SCALAR, b, a)
+    return apply(_MUL, *common("mul", a, b))
+
+
+def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """a/b, true division also for integers.  Gradient: (g/b, −g·a/b²)."""
+    if rounding_mode is not None:
+        if rounding_mode == "floor":
+            return floor_divide(a, b)
+        if rounding_mode == "trunc":
+            return trunc(div(a, b))
+        raise ArgumentValueError(f"[div] rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
+    a, b = (_floating(x) if isinstance(x, (Tensor, jax.Array)) else x for x in (a, b))
+    if is_number(b) and isinstance(a, Tensor):
+        return scalar_op(_DIV_SCALAR, a, _as_float(as_number(b)))
+    if is_number(a) and isinstance(b, Tensor):
+        return mul(reciprocal(b), _as_float(as_number(a)))
+    return apply(_DIV, *common("div", a, b))
+
+
+def _floating(x: Any) -> Tensor:
+    t = operand("div", x)
+    return t if is_floating(t.dtype) else cast(t, get_default_dtype())
+
+
+def neg(x: Tensor) -> Tensor:
+    """−x.  Gradient: −g."""
+    x = operand("neg", x)
+    if category(x.dtype) == 0:
+        raise ArgumentTypeError("[neg] booleans cannot be negated; use logical_not")
+    return apply(OPS["neg"], x)
+
+
+# NOTE [exponents]: x² is several times faster with its exponent in the program,
+# so the first exponent seen at a line of code goes there; when the same line
+# brings another one, exponents from there travel at run time.
+_exponents: dict[Any, float] = {}
+_RUNTIME = object()
+
+
+def pow(x: Any, exponent: Any) -> Tensor:  # noqa: A001
+    """xⁿ for a number or a Tensor.  Gradient: n·xⁿ⁻¹·g, and xⁿ·ln x·g for a tensor exponent."""
+    if is_number(exponent) and isinstance(x, Tensor):
+        number = as_number(exponent)
+        x = cast(x, with_number(x.dtype, number))
+        if not is_floating(x.dtype):
+            if number < 0:
+                raise ArgumentValueError("[pow] an integer tensor cannot have a negative exponent; cast it to float")
+            return apply(OPS["pow"], x, exponent=int(number))
+        number = _as_float(number)
+        if number in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0) or _exponents.setdefault(_place(), number) == number:
+            return apply(OPS["pow"], x, exponent=number)
+        _exponents[_place()] = float("nan")  # differs from everything from now on
+        return apply(OPS["pow_tensor"], x, filled(number, x.dtype))
+    x, n = common("pow", x, exponent)
+    return apply(OPS["pow_tensor"], x, n)
+
+
+def _place() -> Any:
+    """The instruction of the caller that raises to a power."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+_HERE = __file__.rsplit("/", 1)[0] + "/"
+
+
+def _binary(name: str, row: Row, doc: str, floats_only: bool = False) -> Any:
+    def function(a: Any, b: Any) -> Tensor:
+        return apply(row, *common(name, a, b))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _unary(name: str, row: Row, integers: bool) -> Any:
+    def function(x: Any) -> Tensor:
+        t = operand(name, x)
+        if not integers and not is_floating(t.dtype):
+            t = cast(t, get_default_dtype())
+        return apply(row, t)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = row.__doc__
+    return function
+
+
+def _row_doc(name: str) -> str:
+    return OPS[name].__doc__ or ""
+
+
+maximum = _binary("maximum", OPS["maximum"], _row_doc("maximum"))
+minimum = _binary("minimum", OPS["minimum"], _row_doc("minimum"))
+remainder = _binary("remainder", OPS["remainder"], _row_doc("remainder"))
+floor_divide = _binary("floor_divide", OPS["floor_divide"], _row_doc("floor_divide"))
+eq = _binary("eq", OPS["eq"], _row_doc("eq"))
+ne = _binary("ne", OPS["ne"], _row_doc("ne"))
+lt = _binary("lt", OPS["lt"], _row_doc("lt"))
+le = _binary("le", OPS["le"], _row_doc("le"))
+gt = _binary("gt", OPS["gt"], _row_doc("gt"))
+ge = _binary("ge", OPS["ge"], _row_doc("ge"))
+logical_and = _binary("logical_and", OPS["logical_and"], _row_doc("logical_and"))
+logical_or = _binary("logical_or", OPS["logical_or"], _row_doc("logical_or"))
+logical_xor = _binary("logical_xor", OPS["logical_xor"], _row_doc("logical_xor"))
+
+exp = _unary("exp", OPS["exp"], False)
+log = _unary("log", OPS["log"], False)
+sqrt = _unary("sqrt", OPS["sqrt"], False)
+rsqrt = _unary("rsqrt", OPS["rsqrt"], False)
+reciprocal = _unary("reciprocal", OPS["reciprocal"], False)
+sin = _unary("sin", OPS["sin"], False)
+cos = _unary("cos", OPS["cos"], False)
+tan = _unary("tan", OPS["tan"], False)
+asin = _unary("asin", OPS["asin"], False)
+acos = _unary("acos", OPS["acos"], False)
+atan = _unary("atan", OPS["atan"], False)
+sinh = _unary("sinh", OPS["sinh"], False)
+cosh = _unary("cosh", OPS["cosh"], False)
+tanh = _unary("tanh", OPS["tanh"], False)
+sigmoid = _unary("sigmoid", OPS["sigmoid"], False)
+log10 = _unary("log10", OPS["log10"], False)
+log2 = _unary("log2", OPS["log2"], False)
+abs = _unary("abs", OPS["abs"], True)  # noqa: A001
+sign = _unary("sign", OPS["sign"], True)
+floor = _unary("floor", OPS["floor"], True)
+ceil = _unary("ceil", OPS["ceil"], True)
+trunc = _unary("trunc", OPS["trunc"], True)
+round = _unary("round", OPS["round"], True)  # noqa: A001
+relu = _unary("relu", OPS["relu"], True)
+isnan = _unary("isnan", OPS["isnan"], True)
+isinf = _unary("isinf", OPS["isinf"], True)
+isfinite = _unary("isfinite", OPS["isfinite"], True)
+logical_not = _unary("logical_not", OPS["logical_not"], True)
+
+
+def square(x: Tensor) -> Tensor:
+    """x².  Gradient: 2x·g."""
+    return pow(x, 2)
+
+
+def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002
+    """Limit to [min, max]: numbers or Tensors.  Gradient: g inside and on the bounds, else 0."""
+    t = operand("clamp", x)
+    if min is None and max is None:
+        raise ArgumentValueError("[clamp] at least one of min and max must be given")
+    for bound in (min, max):
+        if bound is not None and not is_number(bound) and not isinstance(bound, (Tensor, jax.Array)):
+            raise ArgumentTypeError(f"[clamp] a bound must be a number or a Tensor, got {type(bound).__name__}")
+    if any(isinstance(bound, (Tensor, jax.Array)) for bound in (min, max)):
+        bounds = [b for b in (min, max) if b is not None]
+        dtype = result_type(tuple((v.dtype, v.ndim > 0) for v in (t, *bounds) if not is_number(v)))
+        lowest, highest = extremes(dtype)
+        low = filled(lowest, dtype) if min is None else _bound(min, dtype)
+        high = filled(highest, dtype) if max is None else _bound(max, dtype)
+        return apply(OPS["clamp_tensor"], cast(t, dtype), low, high)
+    dtype = t.dtype
+    for bound in (min, max):
+        if bound is not None:
+            dtype = with_number(dtype, as_number(bound))
+    limits = {k: _of_dtype(v, dtype) for k, v in (("min", min), ("max", max)) if v is not None}
+    return apply(OPS["clamp"], cast(t, dtype), **limits)
+
+
+def _bound(value: Any, dtype: Any) -> Tensor:
+    return filled(value, dtype) if is_number(value) else cast(operand("clamp", value), dtype)
+
+
+def _of_dtype(value: Any, dtype: Any) -> Number:
+    number = as_number(value)
+    return float(number) if is_floating(dtype) else int(number)
+
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """a where the condition holds, else b.  Gradient: g to the one chosen, 0 to the other."""
+    c = operand("where", condition)
+    if is_number(a) and is_number(b):
+        dtype = int64 if isinstance(a, int) and isinstance(b, int) else get_default_dtype()
+        return apply(OPS["where"], c, filled(a, dtype), filled(b, dtype))
+    return apply(OPS["where"], c, *common("where", a, b))
+
+
+def clone(x: Tensor) -> Tensor:
+    """A differentiable copy.  Gradient: g."""
+    return apply(OPS["clone"], operand("clone", x))
+
+
+def to_dtype(x: Tensor, dtype: Any) -> Tensor:
+    return cast(x, as_dtype(dtype))

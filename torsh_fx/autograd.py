@@ -1,0 +1,236 @@
+"""backward() and grad(): the engine put to use on recorded graphs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import executor
+from .engine import Plan, discover, propagate
+from .graph import Node, Slot, add_nodes, pull
+from .record import constant, finish
+from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
+from .rules.op import OPS
+from .state import STATE
+from .tensor import Tensor, apply
+
+_retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
+
+
+def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
+    """See ``Tensor.backward``."""
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    with executor.backward_lock():
+        vertex = _vertex(root)
+        seed = _seed(root, gradient)
+        plan = discover(vertex)
+        existing = [None if s.grad is None else s.grad for s in plan.leaves]
+        if _must_emit(plan, root, seed, create_graph):
+            found, retained = _emit(plan, vertex, seed, create_graph)
+            gradients = [found[id(leaf)] for leaf in plan.leaves]
+            summed = [
+                g if known is None else _sum(known._node, known._current_edge(), g)
+                for known, g in zip(existing, gradients, strict=True)
+            ]
+            if not create_graph:
+                executor.run([g for g in (*summed, *retained.values()) if not g.traced])
+            if not retain_graph:
+                for node in plan.order:
+                    executor.free(node)
+        else:
+            known_nodes = [None if t is None else t._node for t in existing]
+            summed = executor.run_backward(plan, vertex, root._node, seed._node, known_nodes, retain_graph)
+            retained = {}
+        _store(plan.leaves, summed)
+        for tensor, node in retained.items():
+            if tensor._slot is None:
+                tensor._slot = Slot(node.aval)
+            _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+
+
+def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
+    """The last step, after everything that can fail: gradients into their slots."""
+    for slot, node in zip(leaves, gradients, strict=True):
+        edge = node if node.edges else None
+        if slot.grad is None:
+            slot.grad = Tensor(node, edge)
+        else:  # accumulation keeps the object
+            cell = slot.grad._cell
+            cell.node, cell.version, slot.grad._edge = node, cell.version + 1, edge
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
+
+    Args:
+        outputs: one tensor or several (their gradients add up).
+        inputs: the tensors to differentiate by, leaves or intermediate results.
+        grad_outputs: a seed per output.
+        retain_graph: keep the graph; by default if ``create_graph``.
+        create_graph: make the result differentiable itself.
+        allow_unused: give None for an input the outputs do not depend on.
+
+    Returns:
+        One gradient per input.
+
+    Raises:
+        AutogradError: an input is unused and ``allow_unused`` is not set, or
+            what ``backward`` raises.
+
+    Example:
+        >>> x = tensor(3.0, requires_grad=True)
+        >>> (g,) = grad(x * x * x, x, create_graph=True)
+        >>> grad(g, x)[0].item()
+        18.0
+    """
+    outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    ins = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    seeds = (grad_outputs,) if grad_outputs is None or isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+    if len(seeds) == 1:
+        seeds = seeds * len(outs) if seeds[0] is None else seeds
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    totals: list[Node | None] = [None] * len(ins)
+    plans = []
+    with executor.backward_lock():
+        for out, given in zip(outs, seeds, strict=True):
+            vertex, seed = _vertex(out), _seed(out, given)
+            plan = discover(vertex)
+            plans.append(plan)
+            targets = [_vertex(t) for t in ins]
+            found, _ = _emit(plan, vertex, seed, create_graph, {id(t) for t in targets})
+            for k, target in enumerate(targets):
+                g = found.get(id(target))
+                if g is not None:
+                    totals[k] = g if totals[k] is None else add_nodes(totals[k], g)  # type: ignore[arg-type]
+        for k, g in enumerate(totals):
+            if g is None and not allow_unused:
+                raise AutogradError(f"input {k} is not used by the outputs; pass allow_unused=True to get None for it")
+        if not create_graph:
+            executor.run([g for g in totals if g is not None and not g.traced])
+        if not retain_graph:
+            for plan in plans:
+                for node in plan.order:
+                    executor.free(node)
+    return tuple(None if g is None else Tensor(g, g if g.edges else None) for g in totals)
+
+
+def retain(tensor: Tensor) -> None:
+    """Note that the gradient of an intermediate result is to be stored, too."""
+    tensor._retains = True
+    _retained[tensor._edge] = weakref.ref(tensor)
+
+
+def _vertex(tensor: Tensor) -> Any:
+    edge = tensor._current_edge()
+    if edge is None:
+        raise AutogradError(
+            "this tensor does not require grad and was not computed from one that does: there is nothing to "
+            "differentiate"
+        )
+    return edge
+
+
+def _seed(root: Tensor, gradient: Any) -> Tensor:
+    if gradient is None:
+        if root.numel() != 1:
+            raise AutogradError(
+                f"backward() of a tensor of shape {list(root.shape)} needs a gradient of that shape; "
+                "only one element has an implicit one"
+            )
+        gradient = ones_node(root._node.aval)
+        return Tensor(gradient)
+    if not isinstance(gradient, Tensor):
+        from .creation import as_tensor
+
+        gradient = as_tensor(gradient)
+    if gradient.shape != root.shape:
+        raise ShapeMismatchError("[backward] the gradient must have the root's shape", expected=root.shape, got=gradient.shape)
+    if gradient.dtype != root.dtype:
+        raise ArgumentTypeError(f"[backward] the gradient must have the root's dtype {root.dtype}, got {gradient.dtype}")
+    return gradient
+
+
+_ones: dict[Any, Node] = {}
+
+
+def ones_node(aval: Any) -> Node:
+    """A cached node of ones: the implicit seed of a root with one element."""
+    if aval not in _ones:
+        _ones[aval] = constant(np.ones(aval.shape, aval.dtype))
+    return _ones[aval]
+
+
+def _must_emit(plan: Plan, root: Tensor, seed: Tensor, create_graph: bool) -> bool:
+    """Do VJP nodes have to exist at record time, or can the program expand them?"""
+    if create_graph or STATE.tapes or STATE.eager or root._node.traced or seed._node.traced:
+        return True
+    if _retained and any(node in _retained for node in plan.order):
+        return True
+    return any(
+        isinstance(r.value, jax.core.Tracer) for node in plan.order for r in executor.residual_nodes(node)
+    )
+
+
+def _emit(
+    plan: Plan, vertex: Any, seed: Tensor, differentiable: bool, targets: set[int] | None = None
+) -> tuple[dict[int, Node], dict[Tensor, Node]]:
+    """The engine's second and third use: VJP nodes on the record, computed at once under a trace."""
+    caught: dict[int, Node] = {}
+    retained: dict[Tensor, Node] = {}
+
+    def emit(node: Node, g: Node) -> list[Node | None]:
+        if targets is not None and id(node) in targets:
+            caught[id(node)] = g
+        ref = _retained.get(node)
+        if ref is not None and (tensor := ref()) is not None:
+            retained[tensor] = g
+        parts = []
+        for i, edge in enumerate(node.edges):
+            part = None if edge is None else pull(node, i, g)
+            if part is not None:
+                part.edges = _pull_edges(node, part, g) if differentiable else ()
+                finish(part)
+            parts.append(part)
+        return parts
+
+    def add(a: Node, b: Node) -> Node:
+        return _sum(a, a if a.edges else None, b) if differentiable else finish(add_nodes(a, b))
+
+    if differentiable and isinstance(seed._current_edge(), Slot):
+        seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
+    start = seed._node
+    before = STATE.grad
+    STATE.grad = True  # emitted values under a trace must stay differentiable by JAX
+    try:
+        found = propagate(plan, vertex, start, emit, add)
+    finally:
+        STATE.grad = before
+    return {**found, **caught}, retained
+
+
+def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:
+    """Where second-order gradients go: into what the rule read, and into its cotangent."""
+    edges: list[Any] = []
+    for k in part.call.keys:
+        edges.append(node if isinstance(k, str) else node.edges[k])
+    edges.append(g if g.edges else None)
+    active = tuple(e if part.call.active(i) else None for i, e in enumerate(edges))
+    return active if any(e is not None for e in active) else ()
+
+
+def _sum(a: Node, edge: Any, b: Node) -> Node:
+    out = add_nodes(a, b)
+    edges = (edge, b if b.edges else None)
+    out.edges = edges if any(e is not None for e in edges) else ()
+    return finish(out)

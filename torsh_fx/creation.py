@@ -1,0 +1,295 @@
+"""Making Tensors from data, and from nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .arithmetic import as_number, filled, is_number
+from .dtypes import as_dtype, get_default_dtype, int64, is_floating
+from .graph import leaf
+from .record import constant
+from .rules import ArgumentTypeError, ArgumentValueError
+from .shaping import sizes
+from .tensor import Tensor, from_array, trace_start
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A Tensor with a copy of ``data``.
+
+    Args:
+        data: numbers, nested lists, a NumPy or JAX array, or a Tensor.
+        dtype: by default that of an array; float32 for Python floats, int64 for
+            integers, bool for booleans.
+        device: a JAX device, or a name such as "cpu" or "cuda:1".
+        requires_grad: make it a leaf that collects gradients.
+
+    Raises:
+        ArgumentTypeError: ragged lists, text, complex numbers, an unknown dtype.
+        AutogradError: ``requires_grad`` on integers or booleans.
+
+    Example:
+        >>> tensor([1.0, 2.0])
+        tensor([1., 2.])
+    """
+    out = _place(_from_data(data, dtype), device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """``data`` as a Tensor: itself if it is one already, a JAX array shared, else a copy."""
+    if isinstance(data, Tensor):
+        return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
+    if isinstance(data, jax.Array) and dtype is None:
+        return _place(from_array(data), device)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """A Tensor with a copy of a NumPy array (functional storage cannot share it)."""
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(f"from_numpy needs a NumPy array, got {type(array).__name__}")
+    return tensor(array)
+
+
+def _from_data(data: Any, dtype: Any) -> Tensor:
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        data = data.detach().jax()
+    if isinstance(data, jax.core.Tracer):
+        out = from_array(data)
+        return out if wanted is None or wanted == out.dtype else out.to(wanted).detach()
+    if isinstance(data, jax.Array):
+        if wanted is None:
+            as_dtype(data.dtype)
+            return from_array(data)
+        data = np.asarray(data)
+    if isinstance(data, (list, tuple)) and _holds(data, (Tensor, jax.core.Tracer)):
+        return _stacked(data, wanted)
+    host = _host(data)
+    if wanted is None:
+        wanted = host.dtype if isinstance(data, (np.ndarray, np.generic)) else _natural(host)
+    wanted = as_dtype(wanted)
+    trace_start()
+    if is_floating(wanted) or host.dtype.kind != "f" or not host.size or np.isfinite(host).all():
+        return Tensor(constant(host.astype(wanted)))
+    raise ArgumentValueError(f"inf or NaN cannot become {wanted}")
+
+
+def _holds(data: Any, kinds: tuple[type, ...]) -> bool:
+    return any(isinstance(e, kinds) or (isinstance(e, (list, tuple)) and _holds(e, kinds)) for e in data)
+
+
+def _stacked(data: Any, dtype: Any) -> Tensor:
+    from .shaping import stack
+
+    out = stack([e if isinstance(e, Tensor) else tensor(e) for e in data]).detach()
+    return out if dtype is None else out.to(dtype)
+
+
+def _host(data: Any) -> np.ndarray[Any, Any]:
+    try:
+        host = np.asarray(data)
+    except (ValueError, TypeError) as error:
+        raise ArgumentTypeError(f"data is ragged or not numeric: {error}") from error
+    if host.dtype.kind == "c":
+        raise ArgumentTypeError("complex numbers are not supported; use the real and imaginary parts as two tensors")
+    if host.dtype.kind not in "fiub" and host.dtype.name != "bfloat16":
+        hint = " (an integer beyond 64 bits, a ragged list or text?)" if host.dtype == object else ""
+        raise ArgumentTypeError(f"data must be numbers or booleans, got {host.dtype} elements{hint}")
+    return host
+
+
+def _natural(host: np.ndarray[Any, Any]) -> Any:
+    """PyTorch's dtype for Python data."""
+    return {"b": np.dtype(bool), "i": int64, "u": int64}.get(host.dtype.kind, get_default_dtype())
+
+
+def as_device(device: Any) -> Any:
+    """A JAX device from one, or from a name such as "cpu", "cuda", "tpu:0"."""
+    if device is None or isinstance(device, (jax.Device, jax.sharding.Sharding)):
+        return device
+    if not isinstance(device, str):
+        raise ArgumentTypeError(f"a device is a JAX device or a name, got {type(device).__name__}")
+    kind, _, number = device.partition(":")
+    try:
+        found = jax.devices({"cuda": "gpu"}.get(kind, kind))
+        return found[int(number) if number else 0]
+    except (RuntimeError, IndexError, ValueError) as error:
+        have = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
+        raise ArgumentValueError(f"there is no device {device!r}; there are {have}") from error
+
+
+def _place(x: Tensor, device: Any) -> Tensor:
+    if device is None:
+        return x
+    with jax.enable_x64(True):
+        return from_array(jax.device_put(x.jax(), as_device(device)))
+
+
+def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+    """x in another dtype or on another device, itself if it is there already.  Gradient: g cast back.
+
+    Example:
+        >>> to(tensor([1.5]), "int64")
+        tensor([1])
+    """
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, (jax.Device, jax.sharding.Sharding)) or (isinstance(arg, str) and _names_device(arg)):
+            device = arg
+        elif arg is not None:
+            dtype = arg
+    out = x
+    if dtype is not None and as_dtype(dtype) != x.dtype:
+        from .arithmetic import cast
+
+        out = cast(out, as_dtype(dtype))
+    if device is not None:
+        target = as_device(device)
+        if out.device != target:
+            out = _moved(out, target)
+    if copy and out is x:
+        from .arithmetic import clone
+
+        out = clone(x)
+    return out
+
+
+def _names_device(text: str) -> bool:
+    return text.partition(":")[0] in ("cpu", "cuda", "gpu", "tpu", "rocm")
+
+
+def _moved(x: Tensor, device: Any) -> Tensor:
+    if x.requires_grad:
+        raise ArgumentValueError("moving a tensor that requires grad between devices is not supported yet; detach it")
+    return _place(x, device)
+
+
+def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    shape = sizes(op, size)
+    if any(e < 0 for e in shape):
+        raise ArgumentValueError(f"[{op}] extents must not be negative, got {list(shape)}")
+    return shape
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of shape ``size`` filled with one number; the number is a runtime value.
+
+    Example:
+        >>> full((2,), 7)
+        tensor([7, 7])
+    """
+    shape = _extents("full", (size,) if not isinstance(size, (list, tuple)) else tuple(size))
+    if not is_number(fill_value):
+        raise ArgumentTypeError(f"[full] fill_value must be a number, got {type(fill_value).__name__}")
+    number = as_number(fill_value)
+    if dtype is None:
+        dtype = bool if isinstance(number, bool) else int64 if isinstance(number, int) else get_default_dtype()
+    out = _place(filled(number, as_dtype(dtype), shape), device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of a shape, float32 unless told otherwise.
+
+    Example:
+        >>> zeros(2)
+        tensor([0., 0.])
+    """
+    return _constant("zeros", size, 0, dtype, device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of a shape, float32 unless told otherwise.
+
+    Example:
+        >>> ones(2)
+        tensor([1., 1.])
+    """
+    return _constant("ones", size, 1, dtype, device, requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """As ``zeros``: nothing here is uninitialised."""
+    return _constant("empty", size, 0, dtype, device, requires_grad)
+
+
+def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    trace_start()
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        value = jnp.full(_extents(op, size), number, wanted)
+    out = _place(Tensor(leaf(value)), device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of x's shape and dtype."""
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of x's shape and dtype."""
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """As ``zeros_like``."""
+    return zeros_like(x, dtype=dtype, requires_grad=requires_grad)
+
+
+def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """One number in x's shape and dtype."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
+
+
+def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """start, start + step, ... below end: ``arange(end)``, ``arange(start, end, step)``.
+
+    Example:
+        >>> arange(3)
+        tensor([0, 1, 2])
+    """
+    if not 1 <= len(bounds) <= 3:
+        raise ArgumentTypeError(f"[arange] takes 1 to 3 bounds, got {len(bounds)}")
+    numbers = [as_number(b) if is_number(b) else b for b in bounds]
+    if any(isinstance(b, bool) or not isinstance(b, (int, float)) for b in numbers):
+        raise ArgumentTypeError(f"[arange] bounds must be numbers, got {list(bounds)}")
+    start, end, step = {1: (0, *numbers, 1), 2: (*numbers, 1)}.get(len(numbers), tuple(numbers))
+    if step == 0 or (end - start) * step < 0:
+        raise ArgumentValueError(f"[arange] step {step} does not lead from {start} to {end}")
+    count = math.ceil((end - start) / step)
+    host = start + step * np.arange(count) if count else np.zeros(0)
+    whole = all(isinstance(b, int) for b in numbers)
+    return tensor(
+        host, dtype=dtype or (int64 if whole else get_default_dtype()), device=device, requires_grad=requires_grad
+    )
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """``steps`` evenly spaced numbers from start to end, both included.
+
+    Example:
+        >>> linspace(0, 1, 3)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+        raise ArgumentValueError(f"[linspace] steps must be a non-negative integer, got {steps!r}")
+    host = np.linspace(float(start), float(end), steps)
+    return tensor(host, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones on the diagonal of an n × m matrix, zeros elsewhere."""
+    host = np.eye(n, m)
+    return tensor(host, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -1,0 +1,119 @@
+"""The two-phase walk of reverse mode, on any graph that can name its edges.
+
+Discovery collects what the root reaches and puts it in an order in which every
+consumer comes before what it consumed; propagation hands gradients along that
+order.  Both are loops: depth costs memory, never stack.  Nothing here knows
+what a gradient is.  Three callers give ``propagate`` different ``emit``s:
+
+(a) the executor, to expand a ``backward`` while it builds a program;
+(b) the recorder, to put VJP nodes on the tape at record time;
+(c) a foreign trace, to run rule by rule on tracers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from .rules import AutogradError
+
+
+class Vertex(Protocol):
+    """What a graph must offer: who gets gradients, a name, and whether a rule exists."""
+
+    @property
+    def edges(self) -> Sequence[Any]:
+        """Per operand the vertex that takes its gradient, or None."""
+
+    @property
+    def is_leaf(self) -> bool: ...
+
+    def describe(self) -> str: ...
+
+    def missing(self) -> str | None:
+        """Why there is no derivative, or None."""
+
+
+class Plan(NamedTuple):
+    """What backward from a root will do."""
+
+    order: list[Any]  # interior vertices, every consumer before what it consumed
+    leaves: list[Any]  # in order of discovery
+
+
+def discover(root: Any) -> Plan:
+    """Phase one: reachable vertices, checked and in propagation order.
+
+    Raises:
+        AutogradError: a vertex lists itself, the graph has a cycle, or an op
+            without a derivative is reached.  Nothing has run yet.
+    """
+    waiting: dict[int, int] = {id(root): 0}  # consumer edges that point at a vertex
+    found: list[Any] = [root]
+    for vertex in found:  # grows while it is walked
+        for operand in vertex.edges:
+            if operand is None:
+                continue
+            if operand is vertex:
+                raise AutogradError(f"[{vertex.describe()}] lists its own output as an operand: the graph is malformed")
+            key = id(operand)
+            if key in waiting:
+                waiting[key] += 1
+            else:
+                waiting[key] = 1
+                found.append(operand)
+    leaves = [vertex for vertex in found if vertex.is_leaf]
+    order: list[Any] = []
+    ready = [root] if not waiting[id(root)] else []
+    done = 0
+    while ready:
+        vertex = ready.pop()
+        done += 1
+        if vertex.is_leaf:
+            continue
+        order.append(vertex)
+        for operand in vertex.edges:
+            if operand is not None:
+                waiting[id(operand)] -= 1
+                if not waiting[id(operand)]:
+                    ready.append(operand)
+    if done != len(found):
+        stuck = next(v for v in found if waiting[id(v)] and not v.is_leaf)
+        raise AutogradError(
+            f"the graph is not acyclic: {len(found) - done} of {len(found)} nodes could not be resolved, "
+            f"among them [{stuck.describe()}]"
+        )
+    for vertex in order:
+        why = vertex.missing()
+        if why is not None:
+            raise AutogradError(f"[{vertex.describe()}] cannot be differentiated: {why}")
+    return Plan(order, leaves)
+
+
+def propagate(
+    plan: Plan,
+    root: Any,
+    seed: Any,
+    emit: Callable[[Any, Any], Sequence[Any]],
+    add: Callable[[Any, Any], Any],
+) -> dict[int, Any]:
+    """Phase two: gradients of the leaves, by id, from the root's ``seed``.
+
+    Args:
+        plan: what ``discover(root)`` gave.
+        root: where ``seed`` belongs.
+        seed: the root's gradient.
+        emit: ``(vertex, gradient) -> one contribution per edge``, None where the
+            edge is None.
+        add: sums two contributions to one vertex.
+    """
+    gradients: dict[int, Any] = {id(root): seed}
+    for vertex in plan.order:
+        if id(vertex) not in gradients:
+            raise AutogradError(f"[{vertex.describe()}] was scheduled before its gradient existed")
+        gradient = gradients.pop(id(vertex))
+        for operand, part in zip(vertex.edges, emit(vertex, gradient), strict=True):
+            if operand is not None:
+                known = gradients.get(id(operand))
+                gradients[id(operand)] = part if known is None else add(known, part)
+    return gradients

@@ -1,0 +1,313 @@
+"""``torsh_fx.nn.functional``: activations, losses, linear maps and convolutions on Tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arithmetic import cast, operand, relu, sigmoid, tanh, where
+from .dtypes import int64, is_floating
+from .indexing import gather
+from .reducing import log_softmax, matmul, mean, softmax, sum
+from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
+from .rules.op import OPS
+from .shaping import permute, reshape, squeeze, transpose, unsqueeze
+from .tensor import Tensor, apply
+
+__all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cross_entropy",
+    "gelu",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "nll_loss",
+    "one_hot",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "tanh",
+    "unfold",
+]
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``).
+
+    Raises:
+        ArgumentValueError: ``approximate`` is neither.
+    """
+    rows = {"none": "gelu_erf", "tanh": "gelu"}
+    if approximate not in rows:
+        raise ArgumentValueError(f"[gelu] approximate must be 'none' or 'tanh', got {approximate!r}")
+    return apply(OPS[rows[approximate]], operand("gelu", x))
+
+
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where x > 0, else slope·x.  Gradient: g·1 or g·slope (at 0 and NaN the slope)."""
+    if isinstance(negative_slope, (bool, str)) or not isinstance(negative_slope, (int, float, np.generic)):
+        raise ArgumentTypeError(f"[leaky_relu] negative_slope must be a number, got {negative_slope!r}")
+    return apply(OPS["leaky_relu"], operand("leaky_relu", x), negative_slope=float(negative_slope))
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x·weightᵀ + bias, weight of shape [out, in] (or [in])."""
+    out = matmul(x, transpose(weight, 0, 1) if weight.ndim == 2 else weight)
+    return out if bias is None else out + bias
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """Squared difference, averaged, summed or elementwise."""
+    return _reduce("mse_loss", (operand("mse_loss", input) - operand("mse_loss", target)) ** 2, reduction)
+
+
+def _reduce(op: str, x: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return x
+    if reduction not in ("mean", "sum"):
+        raise ArgumentValueError(f"[{op}] reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+    return mean(x) if reduction == "mean" else sum(x)
+
+
+def nll_loss(
+    input: Tensor,  # noqa: A002
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative of the log-probability at each target class.
+
+    Args:
+        input: log-probabilities, [classes], [N, classes] or [N, classes, ...].
+        target: integer classes, input's shape without the class axis.
+        weight: a factor per class.
+        ignore_index: targets of this value count nothing.
+        reduction: "mean" (weighted), "sum" or "none".
+
+    Raises:
+        ShapeMismatchError, ArgumentTypeError, OutOfRangeError: bad input.
+    """
+    x, t = operand("nll_loss", input), operand("nll_loss", target)
+    if is_floating(t.dtype) or t.dtype == bool:
+        raise ArgumentTypeError(f"[nll_loss] target must hold integer classes, got {t.dtype}")
+    if x.ndim == 0:
+        raise ShapeMismatchError("[nll_loss] input needs a class axis", expected=("C",), got=x.shape)
+    axis = 0 if x.ndim == 1 else 1
+    want = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if t.shape != want:
+        raise ShapeMismatchError("[nll_loss] target must match input without its class axis", expected=want, got=t.shape)
+    classes = x.shape[axis]
+    ignored = t == ignore_index
+    safe = where(ignored, 0, t)
+    _check_classes("nll_loss", safe, classes)
+    picked = -squeeze(gather(x, axis, unsqueeze(cast(safe, int64), axis)), axis)
+    factor = cast(ignored.logical_not(), x.dtype)
+    if weight is not None:
+        if weight.shape != (classes,):
+            raise ShapeMismatchError("[nll_loss] weight needs one entry per class", expected=(classes,), got=weight.shape)
+        factor = factor * weight[cast(safe, int64)]
+    losses = where(ignored, 0.0, picked * factor)
+    if reduction == "mean":
+        return sum(losses) / sum(factor)
+    return _reduce("nll_loss", losses, reduction)
+
+
+def _check_classes(op: str, target: Tensor, classes: int) -> None:
+    value = target._node.value
+    if value is None or target._node.traced or not target.numel():
+        return  # the gather that uses it checks it
+    host = np.asarray(value)
+    bad = host[(host < 0) | (host >= classes)]
+    if bad.size:
+        raise OutOfRangeError(f"[{op}] target {int(bad.flat[0])} is out of range for {classes} classes")
+
+
+def cross_entropy(
+    input: Tensor,  # noqa: A002
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of logits against classes, or against probabilities.
+
+    Args:
+        input: logits, [classes], [N, classes] or [N, classes, ...].
+        target: integer classes, or probabilities of input's shape.
+        weight: a factor per class.
+        ignore_index: integer targets of this value count nothing.
+        reduction: "mean", "sum" or "none".
+        label_smoothing: part of the target spread over all classes.
+    """
+    x, t = operand("cross_entropy", input), operand("cross_entropy", target)
+    axis = 0 if x.ndim == 1 else 1
+    logs = log_softmax(x, axis)
+    if not is_floating(t.dtype):
+        hard = nll_loss(logs, t, weight, ignore_index, reduction)
+        if not label_smoothing:
+            return hard
+        return hard * (1 - label_smoothing) + _smooth(logs, t, weight, ignore_index, reduction, axis) * label_smoothing
+    if t.shape != x.shape:
+        raise ShapeMismatchError("[cross_entropy] probabilities must have input's shape", expected=x.shape, got=t.shape)
+    classes = x.shape[axis]
+    if label_smoothing:
+        t = t * (1 - label_smoothing) + label_smoothing / classes
+    losses = -(logs * t * _per_class(weight, x, axis) if weight is not None else logs * t).sum(dim=axis)
+    if reduction == "mean":
+        return sum(losses) / (x.numel() // classes)
+    return _reduce("cross_entropy", losses, reduction)
+
+
+def _per_class(weight: Tensor, x: Tensor, axis: int) -> Tensor:
+    return reshape(weight, *(-1 if a == axis else 1 for a in range(x.ndim)))
+
+
+def _smooth(logs: Tensor, t: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, axis: int) -> Tensor:
+    classes = logs.shape[axis]
+    kept = cast(t != ignore_index, logs.dtype)
+    weighted = logs * _per_class(weight, logs, axis) if weight is not None else logs
+    losses = -weighted.sum(dim=axis) * kept / classes
+    if reduction != "mean":
+        return _reduce("cross_entropy", losses, reduction)
+    if weight is None:
+        return sum(losses) / sum(kept)
+    safe = where(t == ignore_index, 0, t)
+    return sum(losses) / sum(weight[cast(safe, int64)] * kept)
+
+
+def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 ones at the given classes along a new last axis, zeros elsewhere.
+
+    Raises:
+        ArgumentTypeError: the classes are not integers.
+        OutOfRangeError: a known class is negative or not below ``num_classes``.
+    """
+    from .creation import arange
+
+    t = operand("one_hot", x)
+    if is_floating(t.dtype) or t.dtype == bool:
+        raise ArgumentTypeError(f"[one_hot] classes must be integers, got {t.dtype}")
+    if num_classes < 0:
+        num_classes = int(t.max()) + 1 if t.numel() else 0
+    if t._node.value is None:
+        t.jax()  # an out-of-range class would be a row of zeros: look before using it
+    _check_classes("one_hot", t, num_classes)
+    return cast(unsqueeze(t, -1) == cast(arange(num_classes), t.dtype), int64)
+
+
+def unfold(x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]; gradients scatter-add."""
+    t = operand("unfold", x)
+    if t.ndim == 3:
+        return squeeze(unfold(unsqueeze(t, 0), kernel_size, dilation, padding, stride), 0)
+    if t.ndim != 4:
+        raise ShapeMismatchError("[unfold] needs [N, C, H, W] or [C, H, W]", expected=("N", "C", "H", "W"), got=t.shape)
+    pairs = [_tuple("unfold", v, 2) for v in (kernel_size, stride, padding, dilation)]
+    kernel, steps, pads, dilations = pairs
+    columns = apply(OPS["im2col_2d"], t, kernel=kernel, stride=steps, padding=pads, dilation=dilations, groups=1)
+    n, width = t.shape[0], columns.shape[2]
+    rows = columns.shape[1] // n if n else 0
+    return permute(reshape(columns, n, rows, width), 0, 2, 1)
+
+
+def _tuple(op: str, value: Any, n: int) -> tuple[int, ...]:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return (int(value),) * n
+    if isinstance(value, (list, tuple)) and all(isinstance(v, (int, np.integer)) for v in value):
+        found = tuple(int(v) for v in value)
+        if len(found) == 1:
+            return found * n
+        if len(found) == n:
+            return found
+    raise ArgumentTypeError(f"[{op}] expected an integer or {n} of them, got {value!r}")
+
+
+def _convolution(name: str, n: int) -> Any:
+    def conv(
+        input: Tensor,  # noqa: A002
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        pads = padding if isinstance(padding, str) else _tuple(name, padding, n)
+        params = {"stride": _tuple(name, stride, n), "padding": pads, "dilation": _tuple(name, dilation, n)}
+        return _convolve(name, n, input, weight, bias, {**params, "groups": groups})
+
+    conv.__name__ = conv.__qualname__ = name
+    conv.__doc__ = f"""{n}-D convolution (cross-correlation), PyTorch's layouts and arguments.
+
+    Args:
+        input: [N, C, {"·" * n}] or without N.
+        weight: [out, C/groups, {"k" * n}].
+        bias: [out].
+        stride, padding, dilation: a number or {n}; padding also "same", "valid".
+        groups: channels are convolved in that many independent groups.
+
+    Gradient: transposed convolution for input, convolution for weight.
+    """
+    return conv
+
+
+def _transposed(name: str, n: int) -> Any:
+    def conv(
+        input: Tensor,  # noqa: A002
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Tensor:
+        values = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
+        params: dict[str, Any] = {k: _tuple(name, v, n) for k, v in values.items()}
+        return _convolve(name, n, input, weight, bias, {**params, "groups": groups})
+
+    conv.__name__ = conv.__qualname__ = name
+    conv.__doc__ = f"""{n}-D transposed convolution, PyTorch's layouts and arguments.
+
+    Args:
+        input: [N, C, {"·" * n}] or without N.
+        weight: [C, out/groups, {"k" * n}].
+        bias: [out].
+        stride, padding, output_padding, dilation: a number or {n}.
+        groups: channels are convolved in that many independent groups.
+
+    Gradient: convolution for input and weight.
+    """
+    return conv
+
+
+def _convolve(name: str, n: int, x: Any, w: Any, bias: Tensor | None, params: dict[str, Any]) -> Tensor:
+    x, w = operand(name, x), operand(name, w)
+    if x.dtype != w.dtype:
+        raise ArgumentTypeError(f"[{name}] input and weight must have one dtype, got {x.dtype} and {w.dtype}; cast one")
+    batched = x.ndim != n + 1
+    out = apply(OPS[name], x if batched else unsqueeze(x, 0), w, **params)
+    if bias is not None:
+        if bias.shape != (out.shape[1],):
+            raise ShapeMismatchError(
+                f"[{name}] bias needs one entry per output channel", expected=(out.shape[1],), got=bias.shape
+            )
+        out = out + reshape(bias, -1, *(1,) * n)
+    return out if batched else squeeze(out, 0)
+
+
+conv1d = _convolution("conv1d", 1)
+conv2d = _convolution("conv2d", 2)
+conv3d = _convolution("conv3d", 3)
+conv_transpose1d = _transposed("conv_transpose1d", 1)
+conv_transpose2d = _transposed("conv_transpose2d", 2)
+conv_transpose3d = _transposed("conv_transpose3d", 3)

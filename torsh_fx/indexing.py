@@ -1,0 +1,210 @@
+"""Reading by index: ``x[...]`` in every basic and advanced form, gather and friends."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import executor
+from .arithmetic import cast, operand
+from .dtypes import int64, is_floating
+from .record import constant
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
+from .rules.kinds import axis_of
+from .rules.op import OPS
+from .shaping import narrow, permute, reshape, select, unsqueeze
+from .tensor import Tensor, apply, apply_view
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """``x[index]``: integers, slices, None, ..., integer arrays and boolean masks.
+
+    Integers and slices give views; arrays give copies.  An index known at the
+    call is checked there; a pending one by the program that uses it.
+
+    Raises:
+        OutOfRangeError: an index is out of range, or there are too many.
+        ArgumentTypeError: an index has a type that cannot index.
+        ArgumentValueError: a slice step below 1.
+    """
+    entries = _expanded(x, index if isinstance(index, tuple) else (index,))
+    out, axis = x, 0
+    arrays: list[tuple[int, Tensor]] = []
+    for entry in entries:
+        if entry is None:
+            out = unsqueeze(out, axis)
+            axis += 1
+        elif isinstance(entry, builtins.slice):
+            out = _slice(out, axis, entry)
+            axis += 1
+        elif isinstance(entry, (bool, np.bool_)):
+            out = unsqueeze(out, axis)
+            arrays.append((axis, Tensor(constant(np.zeros(int(entry), np.int64)))))
+            axis += 1
+        elif isinstance(entry, Tensor):
+            arrays.append((axis, entry))
+            axis += 1
+        else:
+            out = _integer(out, axis, entry)
+    if not arrays:
+        return out if out is not x else reshape(x, *x.shape)
+    return _by_arrays(out, arrays)
+
+
+def _expanded(x: Tensor, entries: tuple[Any, ...]) -> list[Any]:
+    """One entry per axis consumed: masks become integer arrays, ``...`` becomes slices."""
+    flat: list[Any] = []
+    for entry in entries:
+        flat.extend(_normal(entry, x, flat))
+    used = builtins.sum(e is not None and e is not Ellipsis and not isinstance(e, (bool, np.bool_)) for e in flat)
+    if used > x.ndim:
+        raise OutOfRangeError(f"[getitem] {used} indices for a tensor of shape {list(x.shape)}, rank {x.ndim}")
+    if builtins.sum(e is Ellipsis for e in flat) > 1:
+        raise ArgumentValueError("[getitem] an index can hold only one ...")
+    rest = [builtins.slice(None)] * (x.ndim - used)
+    if not builtins.any(e is Ellipsis for e in flat):
+        return [*flat, *rest]
+    at = next(k for k, e in enumerate(flat) if e is Ellipsis)
+    return [*flat[:at], *rest, *flat[at + 1 :]]
+
+
+def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
+    if entry is None or entry is Ellipsis or isinstance(entry, (builtins.slice, bool, np.bool_)):
+        return [entry]
+    if isinstance(entry, (int, np.integer)):
+        return [int(entry)]
+    if isinstance(entry, (float, str, np.floating)):
+        raise ArgumentTypeError(f"[getitem] {entry!r} cannot be an index; use integers, slices, None, ... or masks")
+    t = entry if isinstance(entry, Tensor) else _index_tensor(entry)
+    if is_floating(t.dtype):
+        raise ArgumentTypeError(f"[getitem] an index tensor must be integer or bool, got {t.dtype}")
+    if t.dtype != bool:
+        if t.ndim == 0 and not t._node.traced and isinstance(entry, Tensor):
+            return [int(t)]
+        return [cast(t, int64)]
+    return _mask(t, x, before)
+
+
+def _index_tensor(entry: Any) -> Tensor:
+    if isinstance(entry, jax.Array):
+        return operand("getitem", entry)
+    host = np.asarray(entry)
+    if host.size == 0 and host.dtype == np.float64:
+        host = host.astype(np.int64)
+    if host.dtype.kind not in "biu":
+        raise ArgumentTypeError(f"[getitem] {entry!r} cannot be an index; use integers, slices, None, ... or masks")
+    return Tensor(constant(host))
+
+
+def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
+    """Where a boolean mask holds, as integer arrays: needs the mask's values now."""
+    if mask._node.traced:
+        raise AutogradError(
+            "[getitem] the shape of x[mask] depends on the mask's values, which do not exist inside jax.jit, vmap or "
+            "grad; use torsh_fx.where(mask, x, 0)"
+        )
+    at = builtins.sum(e is not None and e is not Ellipsis and not isinstance(e, (bool, np.bool_)) for e in before)
+    if Ellipsis in [e for e in before if not isinstance(e, Tensor)]:
+        at = x.ndim - mask.ndim
+    if mask.shape != x.shape[at : at + mask.ndim]:
+        raise OutOfRangeError(
+            f"[getitem] a mask of shape {list(mask.shape)} does not fit axes {at} to {at + mask.ndim - 1} "
+            f"of shape {list(x.shape)}"
+        )
+    if mask.ndim == 0:
+        return [bool(mask)]
+    places = np.nonzero(np.asarray(executor.force(mask._node)))
+    return [Tensor(constant(p)) for p in places]
+
+
+def _slice(x: Tensor, axis: int, s: builtins.slice) -> Tensor:
+    parts = [None if p is None else int(p) for p in (s.start, s.stop, s.step)]
+    step = 1 if parts[2] is None else parts[2]
+    if step < 1:
+        raise ArgumentValueError(f"[getitem] a slice step must be at least 1, got {step}; use flip to reverse")
+    extent = x.shape[axis]
+    start, stop, _ = builtins.slice(parts[0], parts[1], 1).indices(extent)
+    length = builtins.max(stop - start, 0)
+    out = x if (start, length) == (0, extent) else narrow(x, axis, builtins.min(start, extent - length), length)
+    return out if step == 1 else apply_view(OPS["stride"], out, dim=axis, step=step)
+
+
+def _integer(x: Tensor, axis: int, index: int) -> Tensor:
+    extent = x.shape[axis]
+    if not -extent <= index < extent:
+        raise OutOfRangeError(f"[getitem] index {index} is out of range for axis {axis} of extent {extent}")
+    return select(x, axis, index)
+
+
+def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
+    """NumPy's rule: index arrays broadcast; their axes stay in place if adjacent, else go first."""
+    axes = [a for a, _ in arrays]
+    indices = [_wrapped(x, a, i) for a, i in arrays]
+    if len(arrays) == 1:
+        return apply(OPS["take"], x, indices[0], dim=axes[0])
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    rest = [a for a in range(x.ndim) if a not in axes]
+    moved = permute(x, *axes, *rest)
+    extents = moved.shape[: len(axes)]
+    flat = reshape(moved, math.prod(extents), *moved.shape[len(axes) :])
+    where: Tensor | None = None
+    for extent, index in zip(extents, indices, strict=True):
+        where = index if where is None else where * extent + index
+    out = apply(OPS["take"], flat, where, dim=0)  # type: ignore[arg-type]
+    if not adjacent or axes[0] == 0:
+        return out
+    k = where.ndim  # type: ignore[union-attr]
+    lead = axes[0]
+    order = [*range(k, k + lead), *range(k), *range(k + lead, out.ndim)]
+    return apply(OPS["permute"], out, axes=tuple(order))
+
+
+def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Negative entries counted from the end; out-of-range ones refused, or left for the program to refuse."""
+    extent = x.shape[axis]
+    node = index._node
+    if node.value is not None and not node.traced:
+        host = np.asarray(node.value)
+        bad = host[(host < -extent) | (host >= extent)]
+        if bad.size:
+            raise OutOfRangeError(
+                f"[getitem] index {int(bad.flat[0])} is out of range for axis {axis} of extent {extent}"
+            )
+        if not (host < 0).any():
+            return index
+        return Tensor(constant(np.where(host < 0, host + extent, host)))
+    from .arithmetic import where as choose
+
+    return choose(index < 0, index + extent, index)
+
+
+def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    t, i = operand("gather", x), operand("gather", index)
+    return apply(OPS["take_along_dim"], t, i, dim=dim)
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Slices along ``dim`` by a 1-D integer tensor.  Gradient: scatter-add of g."""
+    t, i = operand("index_select", x), operand("index_select", index)
+    if i.ndim > 1:
+        raise ArgumentValueError(f"[index_select] the index must have at most 1 axis, got shape {list(i.shape)}")
+    if t.ndim == 0:
+        t = reshape(t, 1)
+    return apply(OPS["take"], t, reshape(i, -1), dim=axis_of("index_select", dim, t.shape))
+
+
+def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:
+    """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    return gather(x, dim, indices)
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """``value`` where the mask holds, x elsewhere.  Gradient: g where x was kept."""
+    from .arithmetic import where as choose
+
+    return choose(mask, value, x)

@@ -1,0 +1,96 @@
+"""In-place forms: compute the result, then rebind the storage to it.
+
+Every form is ``x._write(result)``, so each obeys the same rules: a leaf that
+requires grad outside ``no_grad``, a view, a shape or a dtype that would change
+are refused, and nothing is written then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import arithmetic
+from .arithmetic import cast, filled, is_number, operand
+from .dtypes import category
+from .rules import ArgumentTypeError
+from .tensor import Tensor
+
+
+def _writer(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        result = function(self, *args, **kwargs)
+        if category(result.dtype) <= category(self.dtype):
+            result = cast(result, self.dtype)  # PyTorch lets f32 += f64, not int += float
+        return self._write(result, name)
+
+    write.__name__ = write.__qualname__ = name
+    write.__doc__ = f"In-place ``{function.__name__}``: writes the result into this tensor and returns it."
+    return write
+
+
+def copy_(self: Tensor, source: Any) -> Tensor:
+    """Write ``source``, broadcast and cast to this tensor."""
+    from .shaping import expand
+
+    value = filled(source, self.dtype, self.shape) if is_number(source) else cast(operand("copy_", source), self.dtype)
+    return self._write(value if value.shape == self.shape else expand(value, *self.shape), "copy_")
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write one number everywhere."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ArgumentTypeError(f"[fill_] the value must be a number or a 0-d tensor, got shape {list(value.shape)}")
+        return copy_(self, value)
+    if not is_number(value):
+        raise ArgumentTypeError(f"[fill_] the value must be a number, got {type(value).__name__}")
+    return self._write(filled(value, self.dtype, self.shape), "fill_")
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros."""
+    return fill_(self, 0)
+
+
+def addcmul_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+    """self += value·a·b."""
+    return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.mul(a, b), value)), "addcmul_")
+
+
+def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+    """self += value·a/b."""
+    return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
+
+
+
+FORMS: dict[str, Callable[..., Tensor]] = {
+    f"{f.__name__}_": _writer(f"{f.__name__}_", f)
+    for f in (
+        arithmetic.add,
+        arithmetic.sub,
+        arithmetic.mul,
+        arithmetic.div,
+        arithmetic.pow,
+        arithmetic.clamp,
+        arithmetic.neg,
+        arithmetic.exp,
+        arithmetic.log,
+        arithmetic.sqrt,
+        arithmetic.rsqrt,
+        arithmetic.reciprocal,
+        arithmetic.abs,
+        arithmetic.relu,
+        arithmetic.sigmoid,
+        arithmetic.tanh,
+        arithmetic.sin,
+        arithmetic.cos,
+        arithmetic.floor,
+        arithmetic.ceil,
+        arithmetic.round,
+        arithmetic.trunc,
+        arithmetic.square,
+        arithmetic.remainder,
+    )
+}
+FORMS.update({f.__name__: f for f in (copy_, fill_, zero_, addcmul_, addcdiv_)})

@@ -1,0 +1,3 @@
+"""``torsh_fx.nn``: holds ``functional``."""
+
+from . import functional as functional

@@ -1,0 +1,197 @@
+"""Random numbers: a generator is a seed and a counter, drawn in program order.
+
+A draw records the pair (seed, counter) it used as runtime values.  So a new
+step is a new draw of the same program, and a replay, a checkpoint or another
+path of a cross-check repeats exactly the numbers that were recorded.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .creation import _extents, _place
+from .dtypes import as_dtype, get_default_dtype, int64, is_floating
+from .graph import leaf
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
+from .rules.op import OPS
+from .state import STATE, is_staging
+from .tensor import Tensor, apply
+
+
+class Generator:
+    """A source of random numbers: its seed and how many draws it has made.
+
+    It is a pytree, so it can be an argument of a jitted function, which a
+    function that draws under ``jax.jit`` needs.
+
+    Example:
+        >>> a, b = Generator(7), Generator(7)
+        >>> bool((rand(3, generator=a) == rand(3, generator=b)).all())
+        True
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = threading.Lock()
+        self._seed: Any = 0
+        self._counter: Any = 0
+        self.manual_seed(secrets.randbits(63) if seed is None else seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``."""
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise ArgumentTypeError(f"a seed must be an integer, got {type(seed).__name__}")
+        with self._lock:
+            self._seed, self._counter = _in_64_bits(seed), 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed it started from."""
+        return int(self._seed)
+
+    def get_state(self) -> tuple[int, int]:
+        """(seed, number of draws so far)."""
+        return int(self._seed), int(self._counter)
+
+    def set_state(self, state: tuple[int, int]) -> Generator:
+        """Go back to a state from ``get_state``."""
+        with self._lock:
+            self._seed, self._counter = state
+        return self
+
+    def draw(self) -> tuple[Any, Any]:
+        """The (seed, counter) of the next draw."""
+        with self._lock:
+            counter = self._counter
+            self._counter = counter + 1
+            return self._seed, counter
+
+
+def _in_64_bits(seed: int) -> int:
+    return (seed + 2**63) % 2**64 - 2**63
+
+
+def _flatten(g: Generator) -> tuple[tuple[Any, Any], None]:
+    with jax.enable_x64(True):
+        return (jnp.asarray(g._seed, jnp.int64), jnp.asarray(g._counter, jnp.int64)), None
+
+
+def _unflatten(_: None, children: Any) -> Generator:
+    out = Generator.__new__(Generator)
+    out._lock = threading.Lock()
+    out._seed, out._counter = children
+    return out
+
+
+jax.tree_util.register_pytree_node(Generator, _flatten, _unflatten)
+
+default_generator = Generator(0)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator again from ``seed``."""
+    return default_generator.manual_seed(seed)
+
+
+def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
+    if generator is None:
+        if is_staging() and not STATE.own_trace:
+            raise AutogradError(
+                f"[{op}] a draw inside jax.jit would be the same number in every call; pass the function a "
+                "torsh_fx.Generator as an argument, and generator= here"
+            )
+        generator = default_generator
+    if not isinstance(generator, Generator):
+        raise ArgumentTypeError(f"[{op}] generator must be a torsh_fx.Generator, got {type(generator).__name__}")
+    seed, counter = generator.draw()
+    place = {"seed": _value(seed), "counter": _value(counter)}
+    return apply(OPS[op], **place, **params)
+
+
+def _value(number: Any) -> Any:
+    return leaf(number) if isinstance(number, jax.Array) else number
+
+
+def _finish(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
+    out = _place(out, device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _float_dtype(op: str, dtype: Any) -> Any:
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    if not is_floating(wanted):
+        raise ArgumentTypeError(f"[{op}] needs a floating dtype, got {wanted}")
+    return wanted
+
+
+def rand(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Uniform numbers in [0, 1).
+
+    Example:
+        >>> rand(2, 3).shape
+        (2, 3)
+    """
+    shape, wanted = _extents("rand", size), _float_dtype("rand", dtype)
+    return _finish(_draw("random_uniform", generator, shape=shape, dtype=wanted), device, requires_grad)
+
+
+def randn(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Numbers from the standard normal distribution.
+
+    Example:
+        >>> randn(2, 3).shape
+        (2, 3)
+    """
+    shape, wanted = _extents("randn", size), _float_dtype("randn", dtype)
+    return _finish(_draw("random_normal", generator, shape=shape, dtype=wanted), device, requires_grad)
+
+
+def randint(
+    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    device: Any = None,
+) -> Tensor:
+    """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Example:
+        >>> randint(10, (3,)).dtype.name
+        'int64'
+    """
+    if size is None:
+        low, high, size = 0, low, high
+    for bound in (low, high):
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            raise ArgumentTypeError(f"[randint] bounds must be integers, got {bound!r}")
+    if low >= high:
+        raise ArgumentValueError(f"[randint] low {low} must lie below high {high}")
+    if size is None:
+        raise ArgumentTypeError("[randint] needs a size")
+    shape = _extents("randint", tuple(size) if isinstance(size, (list, tuple)) else (size,))
+    wanted = int64 if dtype is None else as_dtype(dtype)
+    out = _draw("random_integers", generator, low=low, high=high, shape=shape, dtype=int64)
+    return _place(out.to(wanted), device)
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """The integers below n in random order."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise ArgumentValueError(f"[randperm] n must be a non-negative integer, got {n!r}")
+    out = _draw("random_permutation", generator, n=n)
+    return _place(out.to(int64 if dtype is None else as_dtype(dtype)), device)
+
+
+def rand_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
+    """Uniform numbers in [0, 1) in x's shape and dtype."""
+    return rand(*x.shape, generator=generator, dtype=dtype or x.dtype)
+
+
+def randn_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
+    """Normal numbers in x's shape and dtype."""
+    return randn(*x.shape, generator=generator, dtype=dtype or x.dtype)

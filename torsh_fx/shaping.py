@@ -1,0 +1,194 @@
+"""Views of Tensors: reshape, transpose, expand, slices, and joining them again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .arithmetic import cast, operand
+from .dtypes import promote_types
+from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
+from .rules.kinds import axes_of, axis_of
+from .rules.op import OPS
+from .tensor import Tensor, apply, apply_view
+
+_RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
+
+
+def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Extents given one by one or as one sequence."""
+    if len(args) == 1 and not isinstance(args[0], (int, np.integer, Tensor)):
+        if isinstance(args[0], (str, float)) or not hasattr(args[0], "__iter__"):
+            raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {args[0]!r}")
+        args = tuple(args[0])
+    for extent in args:
+        if isinstance(extent, (bool, str, float)) or not hasattr(extent, "__index__"):
+            raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {extent!r}")
+    return tuple(int(e) for e in args)
+
+
+def reshape(x: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    return apply_view(_RESHAPE, operand("reshape", x), shape=sizes("reshape", shape))
+
+
+def view(x: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    return reshape(x, *shape)
+
+
+def permute(x: Tensor, *dims: Any) -> Tensor:
+    """Axes in another order, a view.  Gradient: the inverse permutation of g."""
+    return apply_view(_PERMUTE, operand("permute", x), axes=sizes("permute", dims))
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged, a view.  Gradient: g with them exchanged back."""
+    t = operand("transpose", x)
+    a, b = axis_of("transpose", dim0, t.shape), axis_of("transpose", dim1, t.shape)
+    axes = list(range(t.ndim))
+    if axes:
+        axes[a], axes[b] = axes[b], axes[a]
+    return apply_view(_PERMUTE, t, axes=tuple(axes))
+
+
+def t(x: Tensor) -> Tensor:
+    """The transpose of a matrix; vectors and scalars as they are."""
+    x = operand("t", x)
+    if x.ndim > 2:
+        raise ArgumentValueError(f"[t] needs at most 2 axes, got shape {list(x.shape)}; use transpose or permute")
+    return transpose(x, 0, 1) if x.ndim == 2 else permute(x, *range(x.ndim))
+
+
+def expand(x: Tensor, *shape: Any) -> Tensor:
+    """Broadcast to a shape, a view; −1 keeps an extent.  Gradient: g summed back."""
+    return apply_view(_EXPAND, operand("expand", x), shape=sizes("expand", shape))
+
+
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """Broadcast to the shape of ``other``, a view."""
+    return expand(x, *other.shape)
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """A new axis of extent 1, a view."""
+    x = operand("unsqueeze", x)
+    axis = axis_of("unsqueeze", dim, x.shape, extra=1)
+    return apply_view(_RESHAPE, x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+def squeeze(x: Tensor, dim: Any = None) -> Tensor:
+    """Without axes of extent 1 (all, or those named), a view."""
+    x = operand("squeeze", x)
+    dims = range(x.ndim) if dim is None else axes_of("squeeze", dim, x.shape)
+    shape = tuple(e for i, e in enumerate(x.shape) if not (i in dims and e == 1))
+    return apply_view(_RESHAPE, x, shape=shape)
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Axes ``start_dim`` to ``end_dim`` as one, a view."""
+    x = operand("flatten", x)
+    if x.ndim == 0:
+        return reshape(x, 1)
+    start, end = axis_of("flatten", start_dim, x.shape), axis_of("flatten", end_dim, x.shape)
+    if start > end:
+        raise ArgumentValueError(f"[flatten] start_dim {start} lies behind end_dim {end}")
+    middle = math.prod(x.shape[start : end + 1])
+    return apply_view(_RESHAPE, x, shape=(*x.shape[:start], middle, *x.shape[end + 1 :]))
+
+
+def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """The slice [start, start + length) along ``dim``, a view.  Gradient: g in a slab of zeros."""
+    x = operand("narrow", x)
+    if x.ndim == 0:
+        raise OutOfRangeError("[narrow] a 0-d tensor has no axis to slice")
+    axis = axis_of("narrow", dim, x.shape)
+    if isinstance(start, Tensor):
+        start = int(start)
+    if isinstance(start, (bool, str, float)):
+        raise ArgumentTypeError(f"[narrow] start must be an integer, got {start!r}")
+    if -x.shape[axis] <= start < 0:
+        start += x.shape[axis]
+    return apply_view(OPS["narrow"], x, dim=axis, start=int(start), length=length)
+
+
+def select(x: Tensor, dim: int, index: Any) -> Tensor:
+    """Position ``index`` along ``dim``, a view without that axis."""
+    x = operand("select", x)
+    if x.ndim == 0:
+        raise OutOfRangeError("[select] a 0-d tensor has no axis to index")
+    axis = axis_of("select", dim, x.shape)
+    place = int(index)
+    if place < 0:
+        place += x.shape[axis]
+    if not 0 <= place < x.shape[axis]:
+        raise OutOfRangeError(f"[select] index {int(index)} is out of range for axis {axis} of extent {x.shape[axis]}")
+    return apply_view(OPS["select"], x, dim=axis, index=place)
+
+
+def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Slices along ``dim``: of one size (the last may be smaller), or of the sizes listed."""
+    x = operand("split", x)
+    axis = axis_of("split", dim, x.shape)
+    extent = x.shape[axis]
+    if isinstance(split_size_or_sections, (int, np.integer)):
+        size = int(split_size_or_sections)
+        if size < 0 or (size == 0 and extent):
+            raise ArgumentValueError(f"[split] the size must be positive, got {size}")
+        sections = [min(size, extent - k) for k in range(0, extent, size)] if extent else [0]
+    else:
+        sections = list(split_size_or_sections)
+        if sum(sections) != extent or any(s < 0 for s in sections):
+            raise ArgumentValueError(f"[split] sections {sections} must add up to extent {extent} of axis {axis}")
+    out, start = [], 0
+    for length in sections:
+        out.append(narrow(x, axis, start, length))
+        start += length
+    return tuple(out)
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller)."""
+    if chunks < 1:
+        raise ArgumentValueError(f"[chunk] needs at least 1 chunk, got {chunks}")
+    x = operand("chunk", x)
+    extent = x.shape[axis_of("chunk", dim, x.shape)]
+    return split(x, max(1, -(-extent // chunks)), dim)
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All positions along ``dim``, as views without it."""
+    x = operand("unbind", x)
+    if x.ndim == 0:
+        raise OutOfRangeError("[unbind] a 0-d tensor has no axis to take apart")
+    return tuple(select(x, dim, k) for k in range(x.shape[axis_of("unbind", dim, x.shape)]))
+
+
+def flip(x: Tensor, dims: Any) -> Tensor:
+    """Elements in reversed order along ``dims``.  Gradient: g flipped."""
+    return apply(OPS["flip"], operand("flip", x), dims=sizes("flip", (dims,)))
+
+
+def _same_dtype(op: str, tensors: Any) -> list[Tensor]:
+    if isinstance(tensors, Tensor) or not isinstance(tensors, Sequence):
+        raise ArgumentTypeError(f"[{op}] expected a list or tuple of Tensors, got {type(tensors).__name__}")
+    found = [operand(op, x) for x in tensors]
+    if not found:
+        raise ArgumentValueError(f"[{op}] there are no operands to join; pass at least one")
+    dtype = found[0].dtype
+    for x in found[1:]:
+        dtype = promote_types(dtype, x.dtype)
+    return [cast(x, dtype) for x in found]
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after the other along ``dim``.  Gradient: each its slab of g."""
+    return apply(OPS["concat"], *_same_dtype("cat", tensors), dim=dim)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors side by side along a new axis.  Gradient: each its slice of g."""
+    return apply(OPS["stack"], *_same_dtype("stack", tensors), dim=dim)

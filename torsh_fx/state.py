@@ -1,0 +1,152 @@
+"""Per-thread switches, and what surrounds a call: traces and grad mode.
+
+NOTE [traces]: JAX code may call us from inside ``jax.jit``, ``vmap`` or
+``grad``.  Concrete work then has to run outside that trace, and the identity
+of the trace tells which Tensors were made inside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import get_opaque_trace_state
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CLEAN = get_opaque_trace_state()
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.grad = True
+        self.eager = False
+        self.tapes: list[Any] = []
+        self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
+
+
+STATE = _State()
+
+
+def ambient_trace() -> Any:
+    """The trace that surrounds this call, or None outside any."""
+    trace = get_opaque_trace_state()
+    return None if trace == _CLEAN else trace
+
+
+def is_staging() -> bool:
+    """Is someone staging a program (jit, scan) that will be replayed later?"""
+    if ambient_trace() is None:
+        return False
+    # Under vmap or grad alone, work on constants stays concrete; under jit it does not.
+    return isinstance(jnp.add(np.float32(0), np.float32(0)), jax.core.Tracer)
+
+
+class set_grad_enabled:  # noqa: N801  (PyTorch's name)
+    """Set whether ops are recorded for differentiation, as call, context or decorator.
+
+    Example:
+        >>> with set_grad_enabled(False):
+        ...     is_grad_enabled()
+        False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.previous: list[bool] = [STATE.grad]
+        self.mode = bool(mode)
+        STATE.grad = self.mode
+
+    def __enter__(self) -> None:
+        STATE.grad = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        STATE.grad = self.previous[-1]
+
+    def __call__(self, fn: F) -> F:
+        STATE.grad = self.previous[-1]  # the constructor switched, a decorator must not
+        return _decorate(fn, self.mode)
+
+
+class _GradMode:
+    mode: bool
+
+    def __init__(self) -> None:
+        self.previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.previous.append(STATE.grad)
+        STATE.grad = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        STATE.grad = self.previous.pop()
+
+    def __new__(cls, fn: F | None = None) -> Any:
+        if fn is not None:  # @no_grad without parentheses
+            return _decorate(fn, cls.mode)
+        return super().__new__(cls)
+
+    def __call__(self, fn: F) -> F:
+        return _decorate(fn, self.mode)
+
+
+class no_grad(_GradMode):  # noqa: N801
+    """Do not record ops for differentiation: ``with no_grad():`` or ``@no_grad()``.
+
+    Per thread, restored after exceptions, nests.
+
+    Example:
+        >>> with no_grad():
+        ...     is_grad_enabled()
+        False
+    """
+
+    mode = False
+
+
+class enable_grad(_GradMode):  # noqa: N801
+    """Record ops for differentiation, also inside ``no_grad``.
+
+    Example:
+        >>> with no_grad(), enable_grad():
+        ...     is_grad_enabled()
+        True
+    """
+
+    mode = True
+
+
+def is_grad_enabled() -> bool:
+    """Are ops recorded for differentiation in this thread?"""
+    return STATE.grad
+
+
+def _decorate(fn: F, mode: bool) -> F:
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        before, STATE.grad = STATE.grad, mode
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            STATE.grad = before
+
+    return wrapped  # type: ignore[return-value]
+
+
+class eager:  # noqa: N801
+    """Compute each op as it is called instead of recording it: a switch for debugging.
+
+    Example:
+        >>> with eager():
+        ...     pass
+    """
+
+    def __enter__(self) -> None:
+        self.before, STATE.eager = STATE.eager, True
+
+    def __exit__(self, *exc: object) -> None:
+        STATE.eager = self.before

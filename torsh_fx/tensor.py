@@ -1,0 +1,498 @@
+"""The Tensor: a handle on a storage cell, a place in the graph, and a gradient.
+
+Nothing here computes.  ``apply`` records an op; reading (``item``, ``numpy``,
+``print``, ``bool``) makes the executor run what is pending.  Methods named
+after ops are attached by ``methods``.
+
+NOTE [storage]: a Tensor owns no array.  It points to a ``Cell``, which points
+to the node that holds the current value; ``detach`` shares the cell, a write
+rebinds it.  A view keeps its base and the op that makes it, and re-derives
+itself when the base's cell has moved on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import executor
+from .dtypes import DType, is_floating
+from .graph import Node, Slot
+from .record import record
+from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
+from .rules.op import OPS, Row
+from .state import STATE, ambient_trace, is_staging
+
+
+class Cell:
+    """Storage: which node holds the value now, and who else looks at it."""
+
+    __slots__ = ("born", "frozen", "node", "version", "views")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.version = 0
+        self.views: list[weakref.ref[Tensor]] = []
+        self.frozen = False  # a foreign trace holds the value as a constant
+        self.born = node.serial
+
+
+class View:
+    """How a view is made from its base, and which version it last saw."""
+
+    __slots__ = ("base", "params", "row", "version")
+
+    def __init__(self, base: Tensor, row: Row, params: dict[str, Any]) -> None:
+        self.base, self.row, self.params, self.version = base, row, params, base._cell.version
+
+
+class Tensor:
+    """An n-dimensional array that records what is done to it.
+
+    Make one with ``tensor``, ``zeros``, ``randn``...; see ``torsh_fx`` for the list.
+
+    Example:
+        >>> x = tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0]
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_edge", "_retains", "_slot", "_view")
+
+    __array_ufunc__ = None  # NumPy must not take us apart: np.float64(2) * x is ours
+    __array_priority__ = 1000
+
+    def __init__(self, node: Node, edge: Any = None) -> None:
+        if not isinstance(node, Node):
+            raise ArgumentTypeError("make Tensors with torsh_fx.tensor(data), not with Tensor(data)")
+        self._cell = Cell(node)
+        self._edge = edge  # the node that made it, the slot of a leaf, or None
+        self._slot: Slot | None = None
+        self._view: View | None = None
+        self._retains = False
+
+    # -- what it is ------------------------------------------------------------
+
+    @property
+    def _node(self) -> Node:
+        view = self._view
+        if view is not None and view.version != view.base._cell.version:
+            self._derive(view)
+        return self._cell.node
+
+    def _derive(self, view: View) -> None:
+        fresh = apply(view.row, view.base, **view.params)
+        self._cell.node, self._edge = fresh._cell.node, fresh._edge
+        view.version = view.base._cell.version
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, a plain tuple."""
+        return self._cell.node.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """NumPy dtype of the elements."""
+        return self._cell.node.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._cell.node.aval.shape)
+
+    @property
+    def device(self) -> Any:
+        """The JAX device (or sharding) that holds the value."""
+        value = self._cell.node.value
+        if value is None or isinstance(value, jax.core.Tracer):
+            return jax.config.jax_default_device or jax.devices()[0]
+        devices = value.devices()
+        return next(iter(devices)) if len(devices) == 1 else value.sharding
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or one extent of it."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Number of axes."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(self._cell.node.aval.size)
+
+    def nelement(self) -> int:
+        """Number of elements."""
+        return self.numel()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Is the dtype floating?"""
+        return is_floating(self.dtype)
+
+    def is_contiguous(self) -> bool:
+        """Always: storage is functional, strides do not show."""
+        return True
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself: storage is functional, strides do not show."""
+        return self
+
+    # -- its place in the graph --------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Is what is done to it recorded for differentiation?"""
+        return self._current_edge() is not None
+
+    @requires_grad.setter
+    def requires_grad(self, mode: bool) -> None:
+        self.requires_grad_(mode)
+
+    def requires_grad_(self, mode: bool = True) -> Tensor:
+        """Make it a leaf that collects gradients, or stop it from being one.
+
+        Raises:
+            AutogradError: the dtype is not floating, or it is not a leaf.
+        """
+        if mode and not is_floating(self.dtype):
+            raise AutogradError(f"only floating tensors can require a gradient, this one is {self.dtype}")
+        if not self.is_leaf:
+            if mode:
+                return self
+            raise AutogradError("requires_grad can only be switched off on a leaf; use detach() on a result")
+        if mode and self._slot is None:
+            self._slot = Slot(self._node.aval)
+        self._edge = self._slot if mode else None
+        return self
+
+    def _current_edge(self) -> Any:
+        if self._view is not None:
+            self._node  # noqa: B018  (a view whose base moved on has a new edge)
+        return self._edge
+
+    @property
+    def is_leaf(self) -> bool:
+        """Was it made by the user rather than by a recorded op?"""
+        return self._edge is None or isinstance(self._edge, Slot)
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        """The op that made it, with its diagnostic name; None for a leaf."""
+        edge = self._current_edge()
+        return GradFn(edge) if isinstance(edge, Node) else None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient collected so far: a Tensor, or None."""
+        return None if self._slot is None else self._slot.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise ArgumentTypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
+            if value is self:
+                raise AutogradError("a tensor cannot be its own gradient")
+            if value.shape != self.shape:
+                raise ShapeMismatchError("grad must have the tensor's shape", expected=self.shape, got=value.shape)
+            if value.dtype != self.dtype:
+                raise ArgumentTypeError(f"grad must have the tensor's dtype {self.dtype}, got {value.dtype}")
+        if self._slot is None:
+            if value is None:
+                return
+            self._slot = Slot(self._node.aval)
+        self._slot.grad = value
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this tensor to ``.grad`` of every leaf it depends on.
+
+        Args:
+            gradient: the seed, of this tensor's shape; may be left out where
+                there is one element, and is 1 then.
+            retain_graph: keep the graph for another backward.
+            create_graph: make the gradients differentiable themselves.
+
+        Raises:
+            AutogradError: it does not require grad, has several elements and no
+                ``gradient``, the graph was freed, or an op has no derivative.
+            ShapeMismatchError: ``gradient`` has another shape.
+        """
+        from .autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph)
+
+    def retain_grad(self) -> None:
+        """Let ``.grad`` of this intermediate result be filled, too."""
+        if self._current_edge() is None:
+            raise AutogradError("retain_grad() needs a tensor that requires grad")
+        if not self.is_leaf and not self._retains:
+            from .autograd import retain
+
+            retain(self)
+
+    def detach(self) -> Tensor:
+        """The same storage, outside the graph: gradients stop here."""
+        out = Tensor.__new__(Tensor)
+        out._cell, out._edge, out._slot, out._view, out._retains = self._cell, None, None, self._view, False
+        node = self._node
+        if node.traced:  # to JAX, too, what is detached is a constant
+            stopped = Node(None, (), (), node.aval, value=jax.lax.stop_gradient(node.value))
+            out = Tensor(stopped)
+            out._view = View(self, OPS["clone"], {})
+        return out
+
+    def detach_(self) -> Tensor:
+        """Leave the graph: become a leaf without history."""
+        if self._view is not None:
+            raise AutogradError("detach_() on a view is not possible; use detach()")
+        self._edge = None
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same storage, outside the graph."""
+        return self.detach()
+
+    # -- reading -------------------------------------------------------------------
+
+    def jax(self) -> jax.Array:
+        """The value as a JAX array (or tracer, inside a trace)."""
+        node = self._node
+        value = executor.force(node)
+        if not isinstance(value, jax.core.Tracer):
+            note_read_by_trace((self,))
+        return value  # type: ignore[no-any-return]
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A read-only snapshot as a NumPy array.
+
+        Raises:
+            AutogradError: it requires grad; call ``detach()`` first.
+        """
+        if self.requires_grad:
+            raise AutogradError("numpy() would drop the gradient of a tensor that requires grad; use detach().numpy()")
+        return self._host()
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        value = executor.force(self._node)
+        if isinstance(value, jax.core.Tracer):
+            raise AutogradError(
+                "a value was read inside jax.jit, vmap or grad, where it does not exist yet; "
+                "return it from the function, or read it outside"
+            )
+        out = np.asarray(value)
+        out.flags.writeable = False
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        host = self.numpy()
+        return host.astype(dtype) if dtype is not None and dtype != host.dtype else host
+
+    def item(self) -> Any:
+        """The one element as a Python number.
+
+        Raises:
+            ArgumentTypeError: it has more or fewer than one element.
+        """
+        if self.numel() != 1:
+            raise ArgumentTypeError(f"item() needs exactly one element, shape {list(self.shape)} has {self.numel()}")
+        return self._host().reshape(()).item() if self.dtype.kind != "V" else float(self._host().reshape(()))
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self._host().tolist()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise AutogradError(f"the truth of {self.numel()} elements is ambiguous; use any() or all()")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise ArgumentTypeError(f"only an integer tensor can be an index, this one is {self.dtype}")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise ArgumentTypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        from .printing import show
+
+        return show(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.numel() == 1 else format(repr(self), spec)
+
+    # -- writing -----------------------------------------------------------------
+
+    def _write(self, source: Tensor, op: str) -> Tensor:
+        """Rebind the storage to ``source``'s value; the one door of every in-place op."""
+        self._check_writable(source, op)
+        edge = source._current_edge()
+        node = source._node
+        self._cell.node = node
+        self._cell.version += 1
+        if STATE.grad and edge is not None:
+            self._edge = edge
+        elif STATE.grad and not isinstance(self._edge, Slot):
+            self._edge = None
+        return self
+
+    def _check_writable(self, source: Tensor, op: str) -> None:
+        if isinstance(self._current_edge(), Slot) and STATE.grad:
+            raise AutogradError(
+                f"[{op}] a leaf that requires grad cannot be written in place while gradients are recorded; "
+                "do it under torsh_fx.no_grad()"
+            )
+        if source.shape != self.shape:
+            raise ShapeMismatchError(
+                f"[{op}] an in-place operation cannot change the shape", expected=self.shape, got=source.shape
+            )
+        if source.dtype != self.dtype:
+            raise ArgumentTypeError(f"[{op}] the result is {source.dtype}, it cannot be written into {self.dtype}")
+        if self._view is not None:
+            raise AutogradError(
+                f"[{op}] writing through a view is not supported yet: its base would not see it; "
+                "write to the base, or to a clone()"
+            )
+        self._cell.views = [r for r in self._cell.views if r() is not None]
+        if self._cell.views:
+            raise AutogradError(
+                f"[{op}] the tensor has {len(self._cell.views)} live view(s) that would not see the write; "
+                "let go of them first, or write to a clone()"
+            )
+        if self._cell.frozen:
+            raise AutogradError(
+                f"[{op}] this tensor was read inside jax.jit (or another trace), which holds its value as a "
+                "constant and would not see the write; pass it to the function as an argument"
+            )
+        if source._node.traced and not self._cell.node.traced and self._cell.born < trace_start():
+            raise AutogradError(
+                f"[{op}] a traced value cannot be written into a tensor made outside the trace: it would outlive "
+                "its trace; return the new value from the function instead"
+            )
+
+
+class GradFn:
+    """The op that made a tensor, as ``grad_fn`` shows it."""
+
+    __slots__ = ("_vertex",)
+
+    def __init__(self, vertex: Any) -> None:
+        self._vertex = vertex
+
+    def name(self) -> str:
+        """Diagnostic name with parameters."""
+        return str(self._vertex.describe())
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """The ops (or leaves) that its operands' gradients go to."""
+        return tuple((None if e is None else GradFn(e), 0) for e in self._vertex.edges)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradFn) and other._vertex is self._vertex
+
+    def __hash__(self) -> int:
+        return id(self._vertex)
+
+    def __repr__(self) -> str:
+        return f"<grad_fn {self.name()}>"
+
+
+# -- recording on Tensors --------------------------------------------------------
+
+
+def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
+    """Record ``row`` on tensors of matching dtypes; ``params`` may hold Tensors."""
+    for name, value in params.items():
+        if isinstance(value, Tensor):
+            params[name] = value._node
+    nodes = [t._node for t in operands]
+    node = record(row, nodes, [t._edge for t in operands], params)
+    if node.value is not None and isinstance(node.value, jax.core.Tracer):
+        note_read_by_trace(operands)
+    return Tensor(node, node if node.edges else None)
+
+
+def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
+    """Record a view of ``base``: the result shares its storage."""
+    out = apply(row, base, **params)
+    out._view = View(base, row, params)
+    views = base._cell.views
+    if len(views) > 32:
+        base._cell.views = views = [r for r in views if r() is not None]
+    views.append(weakref.ref(out))
+    return out
+
+
+def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
+    """Freeze tensors from outside whose values a staged program now holds as constants."""
+    if STATE.own_trace or not is_staging():
+        return
+    start = trace_start()
+    for t in tensors:
+        while True:
+            if not t._cell.node.traced and t._cell.born < start:
+                t._cell.frozen = True
+            if t._view is None:
+                break
+            t = t._view.base
+
+
+# NOTE [trace start]: JAX does not say when a trace began.  The first time one is
+# seen (any Tensor made from an array looks) its place in program order is noted.
+_traces: list[tuple[Any, int]] = []
+_clock = itertools.count()
+
+
+def trace_start() -> int:
+    """Serial number at which the ambient trace was first seen; 0 outside any."""
+    trace = ambient_trace()
+    if trace is None:
+        return 0
+    for known, serial in _traces:
+        if known == trace:
+            return serial
+    now = Node(None, (), (), _NOTHING).serial
+    _traces.append((trace, now))
+    del _traces[:-32]
+    return now
+
+
+_NOTHING = OPS["full"].call((), {"shape": (), "dtype": np.dtype("float32")}, ("value",)).out
+
+
+def from_array(value: Any) -> Tensor:
+    """A Tensor for a JAX array or tracer, without a copy."""
+    trace_start()
+    dtype = value.dtype
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
+    from .graph import leaf
+
+    return Tensor(leaf(value))
