@@ -103,9 +103,7 @@ def _(g: Grad, x: Array) -> Array:
     return jnp.where(flat, saturated, 0.5 * (1 + u) + slope) * g
 
 
-@elementwise(
-    floating=True, samples=unary(-3, 3), special=(*EDGES, 20.0, 1e20), torch="nn.functional.gelu"
-)
+@elementwise(floating=True, samples=unary(-3, 3), special=(*EDGES, 20.0, 1e20), torch="nn.functional.gelu")
 def gelu_erf(x: Array) -> Array:
     """Gaussian error linear unit, exact form: ½x(1 + erf(x/√2)), PyTorch's default.
 

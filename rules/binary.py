@@ -79,9 +79,7 @@ def _(g: Grad, a: Array) -> Array:
     return g * a
 
 
-@elementwise(
-    floating=True, samples=binary(low2=0.5, high2=3), special=EDGES, torch="div", linear_in=("a",)
-)
+@elementwise(floating=True, samples=binary(low2=0.5, high2=3), special=EDGES, torch="div", linear_in=("a",))
 def div(a: Array, b: Array) -> Array:
     """Quotient, a/b.
 

@@ -1,6 +1,6 @@
 """Convolutions and transposed convolutions over one, two and three axes.
 
-NOTE [three forms]: y[p] = Σ x[p·stride + k·dilation − low]·w[k] ties three arrays
+NOTE [three forms]: y[p] = Σ x[p·stride + k·dilation - low]·w[k] ties three arrays
 together, each bilinear in the other two: ``correlate`` makes y, ``spread`` x and
 ``weigh`` w.  A convolution is the first and has the other two as gradients; a
 transposed convolution is the second, with the first and the third.
@@ -40,7 +40,7 @@ PRECISIONS = {"default", "fastest", "bfloat16", "high", "bfloat16_3x", "tensorfl
 
 
 class Taps(NamedTuple):
-    """Tap k of window p lies at p·stride + k·dilation − low."""
+    """Tap k of window p lies at p·stride + k·dilation - low."""
 
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -72,15 +72,15 @@ class Taps(NamedTuple):
         )
         return out
 
-    def by_tap(self, kernel: Shape, part: Any = 1) -> bool:
+    def by_tap(self, kernel: Sequence[int]) -> bool:
         """Whether a form is a sum over its taps rather than one convolution.
 
         NOTE [groups on CPU]: XLA's CPU backend is slow at grouped convolutions
-        (3×3, 32 channels of 28×28, depthwise: 4.2 ms against 0.14 tap by tap; the
+        (3x3, 32 channels of 28x28, depthwise: 4.2 ms against 0.14 tap by tap; the
         gradient of a kernel in 4 groups: 44 ms against 1.2).  Other backends are
         good at them.  Both ways are right anywhere: the choice is only of speed.
         """
-        return self.groups > 1 and part == 1 and math.prod(kernel) <= 64 and jax.default_backend() == "cpu"
+        return self.groups > 1 and math.prod(kernel) <= 64 and jax.default_backend() == "cpu"
 
     def views(self, x: Array, windows: Shape, kernel: Shape) -> Iterator[Array]:
         """For each tap what the windows see there: [N, groups, C/groups, *windows]."""
@@ -102,6 +102,10 @@ def wide(a: Array) -> Array:
     return a.astype(jnp.promote_types(a.dtype, jnp.float32))
 
 
+# Widened operands are not meant for the lower precisions.
+_products = functools.partial(jnp.einsum, precision="highest")
+
+
 def _edges(pads: Sequence[tuple[Any, Any]], between: Sequence[int] | None = None) -> list[tuple[Any, Any, int]]:
     """Padding of the spatial axes as ``lax.pad`` takes it, dilation included."""
     inner = between or (1,) * len(pads)
@@ -110,13 +114,13 @@ def _edges(pads: Sequence[tuple[Any, Any]], between: Sequence[int] | None = None
 
 def correlate(x: Array, w: Array, taps: Taps, windows: Shape) -> Array:
     """y from x [N, C, *] and w [O, C/groups, *k]: [N, O, *windows]."""
-    out, part, *kernel = w.shape
-    if taps.by_tap(tuple(kernel), part):
+    kernel = w.shape[2:]
+    if taps.by_tap(kernel):
         split = taps.grouped(wide(w), 0)
-        views = zip(np.ndindex(*kernel), taps.views(x, windows, tuple(kernel)), strict=True)
-        terms = (jnp.einsum("ngc...,goc->ngo...", seen, split[..., *tap]) for tap, seen in views)
-        return functools.reduce(jnp.add, terms).reshape(x.shape[0], out, *windows).astype(x.dtype)
-    pads = taps.pads(windows, w.shape[2:], x.shape[2:])
+        views = zip(np.ndindex(*kernel), taps.views(x, windows, kernel), strict=True)
+        terms = (_products("ngc...,goc->ngo...", seen, split[..., *tap]) for tap, seen in views)
+        return functools.reduce(jnp.add, terms).reshape(x.shape[0], w.shape[0], *windows).astype(x.dtype)
+    pads = taps.pads(windows, kernel, x.shape[2:])
     # Cropping less than a stride changes nothing, and some backends are slow at it.
     pads = [
         (low, 0 if isinstance(high, int) and -s < high < 0 else high)
@@ -136,10 +140,10 @@ def correlate(x: Array, w: Array, taps: Taps, windows: Shape) -> Array:
 def spread(y: Array, w: Array, taps: Taps, extents: Shape) -> Array:
     """x from y [N, O, *] and w [O, C/groups, *k]: [N, C, *extents]."""
     out, part, *kernel = w.shape
-    if taps.by_tap(tuple(kernel), part):
+    if taps.by_tap(kernel):
         split, total = taps.grouped(wide(w), 0), jnp.zeros((), wide(w).dtype)
         for tap in np.ndindex(*kernel):
-            term = jnp.einsum("ngo...,goc->ngc...", taps.grouped(wide(y), 1), split[..., *tap])
+            term = _products("ngo...,goc->ngc...", taps.grouped(wide(y), 1), split[..., *tap])
             first = [int(t) * d - low for t, d, low in zip(tap, taps.dilation, taps.low, strict=True)]
             lines = zip(first, y.shape[2:], taps.stride, extents, strict=True)
             laid = [(f, extent - f - (o - 1) * s - 1) for f, o, s, extent in lines]
@@ -168,7 +172,7 @@ def weigh(x: Array, y: Array, taps: Taps, kernel: Shape) -> Array:
         split = taps.grouped(wide(y), 1)
         split = split.reshape(*split.shape[:3], -1)
         views = (seen.reshape(*seen.shape[:3], -1) for seen in taps.views(x, y.shape[2:], kernel))
-        terms = [jnp.einsum("ngcp,ngop->goc", seen, split, precision="highest") for seen in views]
+        terms = [_products("ngcp,ngop->goc", seen, split) for seen in views]
         return jnp.stack(terms, -1).reshape(y.shape[1], x.shape[1] // taps.groups, *kernel).astype(x.dtype)
     return taps.convolve(
         x,
@@ -377,11 +381,11 @@ def _errors(n: int, transposed: bool) -> Callable[[], list[Fails]]:
 
 
 _FORMULA = {
-    False: """Convolution over {n} axes: y[n,o,p] = Σ x[n,c,p·stride + k·dilation − padding]·w[o,c,k].
+    False: """Convolution over {n} axes: y[n,o,p] = Σ x[n,c,p·stride + k·dilation - padding]·w[o,c,k].
 
     Gradient: for x what the transposed convolution makes of g and w, for w the
     correlation of x with g; what no window reaches gets 0.""",
-    True: """Transposed convolution over {n} axes: y[n,o,p·stride + k·dilation − padding] += x[n,c,p]·w[c,o,k].
+    True: """Transposed convolution over {n} axes: y[n,o,p·stride + k·dilation - padding] += x[n,c,p]·w[c,o,k].
 
     Gradient: for x the convolution of g with w, for w the correlation of g with x.""",
 }

@@ -72,9 +72,7 @@ def _(tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[
         return [jnp.zeros_like(xs[i]) if grads[i] is None else grads[i] for i in active]
 
     with jax.enable_x64(_wide(x64, xs)):
-        (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))(
-            [tangents[i] for i in active]
-        )
+        (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))([tangents[i] for i in active])
     return out  # type: ignore[no-any-return]
 
 

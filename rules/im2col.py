@@ -141,7 +141,7 @@ def _errors() -> list[Fails]:
         refuse("groups must be at least 1, got 0", groups=0),
         refuse(r"kernel must be one integer or 2.*\[2, 2, 2\]", kernel=(2, 2, 2)),
         Fails((values(3, 4, 4),), {"kernel": (2, 2)}, ArgumentValueError, r"rank 4, \[N, C, H, W\], got rank 3"),
-        Fails((_image,), {"kernel": (2.0, 2)}, ArgumentTypeError, "kernel must be an integer, got float 2.0"),
+        Fails((_image,), {"kernel": (2.5, 2)}, ArgumentTypeError, "kernel must be an integer, got float 2.5"),
     ]
 
 
@@ -152,8 +152,8 @@ def im2col_2d(
     """Patches of images as matrix rows: [N, C, H, W] → [groups, N·oh·ow, (C/groups)·kh·kw].
 
     Row (n·oh + oy)·ow + ox, column (c·kh + ky)·kw + kx of group q holds channel
-    q·C/groups + c of image n at (oy·sh + ky·dh − ph, ox·sw + kx·dw − pw), or 0
-    where that lies outside; oh = ⌊(H + 2ph − dh(kh−1) − 1)/sh⌋ + 1, ow alike.
+    q·C/groups + c of image n at (oy·sh + ky·dh - ph, ox·sw + kx·dw - pw), or 0
+    where that lies outside; oh = ⌊(H + 2ph - dh(kh-1) - 1)/sh⌋ + 1, ow alike.
 
     Args:
         x: images, [N, C, H, W].

@@ -224,8 +224,7 @@ def take_along_dim(x: Array, index: Array, *, dim: int) -> Array:
 def _grid(index: Array, dim: int) -> tuple[Array, ...]:
     """Positions of ``index`` along every axis, ``index`` itself along ``dim``."""
     return tuple(
-        index if axis == dim else jax.lax.broadcasted_iota(index.dtype, index.shape, axis)
-        for axis in range(index.ndim)
+        index if axis == dim else jax.lax.broadcasted_iota(index.dtype, index.shape, axis) for axis in range(index.ndim)
     )
 
 

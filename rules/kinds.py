@@ -31,9 +31,7 @@ Raises:
 }
 
 
-def row(
-    kind: str, *, floating: bool = False, numeric: bool = False, dtype: Any = None, **fields: Any
-) -> Decorator:
+def row(kind: str, *, floating: bool = False, numeric: bool = False, dtype: Any = None, **fields: Any) -> Decorator:
     """Declare a row of ``kind``; ``floating`` refuses integers and booleans, ``numeric`` booleans."""
 
     def decorate(forward: Callable[..., Any]) -> Row:

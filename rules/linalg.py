@@ -46,7 +46,7 @@ def _errors() -> list[Fails]:
     ]
 
 
-@bilinear(samples=_samples, errors=_errors, torch="matmul", context={"precision": matmul_precision})
+@bilinear(label="matmul", samples=_samples, errors=_errors, torch="matmul", context={"precision": matmul_precision})
 def matmul(a: Array, b: Array, *, precision: str | None = None) -> Array:
     """Matrix product with PyTorch's and NumPy's rules for 1-D and batched operands.
 

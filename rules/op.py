@@ -269,12 +269,8 @@ class Row:
         """Diagnostic name with parameters, as errors and ``grad_fn`` show it."""
         values = {p: runtime.get(p, static.get(p)) for p in self.params}
         if self.label is not None:
-            return self.label.format(
-                **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-            )
-        shown = ", ".join(
-            f"{k}={list(v) if isinstance(v, tuple) else v}" for k, v in values.items() if v is not None
-        )
+            return self.label.format(**{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()})
+        shown = ", ".join(f"{k}={list(v) if isinstance(v, tuple) else v}" for k, v in values.items() if v is not None)
         return f"{self.name}({shown})" if shown else self.name
 
 
@@ -282,6 +278,8 @@ class Call:
     """A row applied to operands of known shapes and dtypes, with its static parameters."""
 
     __slots__ = ("__weakref__", "avals", "kwargs", "n", "op", "out", "present", "static")
+
+    foreign = False  # what the call computes depends on nothing but its arguments
 
     def __init__(
         self,
@@ -502,8 +500,7 @@ def vjp(name: str, cotangent: Any, *operands: Any, **params: Any) -> tuple[jax.A
     (row.cotangent_fn or check_same_cotangent)(tuple(g.shape), call)
     mask = tuple(row.active(i, a.dtype) for i, a in enumerate(call.avals))
     residuals: dict[int | str, Any] = {
-        key: call.forward(*arrays, *values) if isinstance(key, str) else arrays[key]
-        for key in call.residual_keys(mask)
+        key: call.forward(*arrays, *values) if isinstance(key, str) else arrays[key] for key in call.residual_keys(mask)
     }
     env = call.environment(residuals, call.runtime(values))
     return tuple(call.cotangent(i, g, env) if active else None for i, active in enumerate(mask))

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .context import under_x64
 from .errors import ArgumentTypeError, AutogradError, OutOfRangeError
@@ -40,7 +41,9 @@ def apply(row: Row, args: Sequence[Any], params: dict[str, Any]) -> jax.Array:
 @under_x64
 def bind_call(call: Call, *args: Any) -> Any:
     """Bind a call whose runtime numbers may still be Python's."""
-    values = [as_runtime(call.op, name, v, args[: call.n]) for name, v in zip(call.present, args[call.n :], strict=True)]
+    values = [
+        as_runtime(call.op, name, v, args[: call.n]) for name, v in zip(call.present, args[call.n :], strict=True)
+    ]
     return bind(call, *(jnp.asarray(a) for a in args[: call.n]), *values)
 
 
@@ -226,20 +229,18 @@ def _define(primitive: Any, function: Callable[[Any], Callable[..., Any]]) -> No
     # The memo of compiled functions is what makes eager calls cheap.
     @functools.lru_cache(maxsize=None)
     def jitted(call: Any) -> Any:
-        return jax.jit(function(call))
+        return jax.jit(_laid_out(function(call)))
 
     # Tracing depends on the ambient mesh, which avals alone do not show.
     @functools.lru_cache(maxsize=4096)
     def out_aval(call: Any, avals: tuple[Any, ...], mesh: Any) -> Any:
-        return jax.make_jaxpr(function(call))(*avals).out_avals[0]
+        return jax.make_jaxpr(_laid_out(function(call)))(*avals).out_avals[0]
 
     def lower(*args: Any, call: Any) -> Any:
-        return function(call)(*args)
+        return _laid_out(function(call))(*args)
 
     primitive.def_impl(under_x64(lambda *args, call: jitted(call)(*args)))
-    primitive.def_abstract_eval(
-        under_x64(lambda *avals, call: out_aval(call, avals, jax.sharding.get_abstract_mesh()))
-    )
+    primitive.def_abstract_eval(under_x64(lambda *avals, call: out_aval(call, avals, jax.sharding.get_abstract_mesh())))
     mlir.register_lowering(primitive, under_x64(mlir.lower_fun(lower, multiple_results=False)))
 
 
@@ -297,11 +298,9 @@ def _jvp_of_tangent(tangent: Any, primals: Sequence[Any], tangents: Sequence[Any
             args = list(primals)
             for i, value in zip(moving, values, strict=True):
                 args[i] = value
-            return call.eval(*args)
+            return _laid_out(call.eval)(*args)
 
-        terms.append(
-            jax.jvp(of_residuals, tuple(primals[i] for i in moving), tuple(tangents[i] for i in moving))[1]
-        )
+        terms.append(jax.jvp(of_residuals, tuple(primals[i] for i in moving), tuple(tangents[i] for i in moving))[1])
     return out, functools.reduce(ad.add_jaxvals, terms) if terms else _zero(out)
 
 
@@ -334,18 +333,62 @@ def _transpose_op(row: Row, ct: Any, *args: Any, call: Any) -> list[Any]:
 
 def _run_transpose(transpose: Callable[..., list[Any]], args: list[Any], like: list[Any]) -> list[Any]:
     """Apply a VJP; on meshes with explicit axes, under automatic sharding."""
-    avals = [jax.typeof(a) for a in args]
-    if any(_explicit(a) for a in [*avals, *like]):
-        automatic = jax.sharding.auto_axes(
-            lambda *a: tuple(transpose(*a)), out_sharding=tuple(a.sharding for a in like)
-        )
-        return list(automatic(*args))
-    return transpose(*args)
+    mesh = _explicit_mesh([*map(jax.typeof, args), *like])
+    if mesh is None:
+        return transpose(*args)
+    shardings = tuple(NamedSharding(mesh, _spec(a)) for a in like)
+    automatic = jax.sharding.auto_axes(lambda *a: tuple(transpose(*a)), out_sharding=shardings)
+    return list(automatic(*args))
 
 
-def _explicit(aval: Any) -> bool:
+def _explicit_mesh(avals: Sequence[Any]) -> Any:
+    """The mesh of the first aval that lies on explicit axes, or None."""
     explicit = jax.sharding.AxisType.Explicit
-    return any(kind == explicit for kind in aval.sharding.mesh.axis_types)
+    return next((a.sharding.mesh for a in avals if explicit in a.sharding.mesh.axis_types), None)
+
+
+def _spec(aval: Any) -> Any:
+    # An array made before the mesh was set lies on none: it counts as replicated.
+    return PartitionSpec(*[None] * aval.ndim) if aval.sharding.mesh.empty else aval.sharding.spec
+
+
+def _laid_out(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn``, with a sharding of our choice where JAX finds the result's ambiguous.
+
+    The result lies like the operands that broadcast to its shape; what they leave
+    open is replicated.
+    """
+
+    def run(*args: Any) -> Any:
+        mesh = _explicit_mesh([jax.typeof(a) for a in args])
+        if mesh is None:
+            return fn(*args)
+        try:
+            return fn(*args)
+        except Exception as error:
+            if type(error).__name__ != "ShardingTypeError":  # JAX keeps the class to itself
+                raise
+        avals = [jax.typeof(a) for a in args]
+        shape = jax.eval_shape(fn, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals)).shape
+        automatic = jax.sharding.auto_axes(fn, out_sharding=NamedSharding(mesh, _joined(shape, avals)))
+        return automatic(*args)
+
+    return run
+
+
+def _joined(shape: tuple[Any, ...], avals: Sequence[Any]) -> Any:
+    axes: list[Any] = [None] * len(shape)
+    used: set[Any] = set()
+    for aval in avals:
+        lead = len(shape) - aval.ndim
+        if lead < 0 or any(have not in (1, want) for have, want in zip(aval.shape, shape[lead:], strict=True)):
+            continue
+        for i, axis in enumerate(_spec(aval), lead):
+            names = set(axis) if isinstance(axis, tuple) else {axis} - {None}
+            if names and axes[i] is None and not names & used:
+                axes[i] = axis
+                used |= names
+    return PartitionSpec(*axes)
 
 
 # -- vmap ----------------------------------------------------------------------
@@ -366,7 +409,9 @@ def _batch_op(row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, 
     return row.primitive.bind(*args, call=_batched(BatchedCall, call, dims, _name(axis), axis.spmd_name)), 0
 
 
-def _batch_tangent(row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, call: Any) -> tuple[Any, int | None]:
+def _batch_tangent(
+    row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, call: Any
+) -> tuple[Any, int | None]:
     dims = tuple(dims)
     if all(d is None for d in dims):
         return row.tangent_primitive.bind(*args, call=call), None

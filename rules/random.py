@@ -1,13 +1,14 @@
 """Random numbers: pure functions of a seed and a counter.
 
 Both are runtime values, so new numbers never mean a new program.  All 64 bits of
-each enter the key, the generator is fixed (threefry) whatever JAX's default is,
+each enter the key, the generator is fixed (threefry) whatever JAX's flags say,
 and every draw is traced with 64-bit types: the same (seed, counter) gives the same
 numbers eagerly, compiled, replayed, and with ``jax_enable_x64`` on or off.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,6 +39,12 @@ def _key(seed: Any, counter: Any) -> Any:
     return jax.random.fold_in(jax.random.fold_in(key, high), low)
 
 
+def _draw(sampler: Callable[..., Array], seed: Any, counter: Any, *args: Any) -> Array:
+    # How threefry spreads over an array is a flag of the user's; here it is fixed.
+    with jax.threefry_partitionable(True):
+        return sampler(_key(seed, counter), *args)
+
+
 # -- checks ------------------------------------------------------------------------
 
 
@@ -66,7 +73,8 @@ def _dtype(op: str, dtype: Any, kinds: tuple[Any, ...]) -> np.dtype[Any]:
 
 def _check_integers(call: Call, **runtime: Any) -> None:
     """Refuse runtime values that are not 64-bit integers."""
-    for name, value in runtime.items():
+    for name in call.op.runtime:
+        value = runtime.get(name)
         dtype = getattr(value, "dtype", None)
         if isinstance(value, bool) or not (
             isinstance(value, int) if dtype is None else jnp.issubdtype(dtype, jnp.integer) and value.ndim == 0
@@ -90,7 +98,7 @@ def _shape_refusals(**params: Any) -> list[Fails]:
     return [
         *_refusals(**given),
         Fails((), given | {"shape": (2, -1)}, ArgumentValueError, r"negative extents, got \[2, -1\]"),
-        Fails((), given | {"shape": (2.0,)}, ArgumentTypeError, "shape must hold integers, got float"),
+        Fails((), given | {"shape": (2.5,)}, ArgumentTypeError, "shape must hold integers, got float 2.5"),
         Fails((), given | {"dtype": "complex64"}, ArgumentTypeError, "dtype must be .*, got complex64"),
     ]
 
@@ -121,7 +129,7 @@ def random_uniform(*, seed: Index, counter: Index, shape: Any, dtype: Any = "flo
         >>> random_uniform(seed=0, counter=0, shape=(2, 3)).shape
         (2, 3)
     """
-    return jax.random.uniform(_key(seed, counter), shape, jnp.dtype(dtype))
+    return _draw(jax.random.uniform, seed, counter, shape, jnp.dtype(dtype))
 
 
 @general(differentiable=False, tests=False, samples=_draws, errors=_shape_refusals, torch="randn")
@@ -143,7 +151,7 @@ def random_normal(*, seed: Index, counter: Index, shape: Any, dtype: Any = "floa
     dtype = jnp.dtype(dtype)
     # A draw on a 16-bit grid would have no tails: bfloat16 ends before 2.7 deviations.
     wide = dtype if dtype.itemsize >= 4 else jnp.float32
-    return jax.random.normal(_key(seed, counter), shape, wide).astype(dtype)
+    return _draw(jax.random.normal, seed, counter, shape, wide).astype(dtype)
 
 
 @random_uniform.check
@@ -186,9 +194,7 @@ def _check_floating(op: str, shape: Any, dtype: Any) -> tuple[Any, ...]:
     ],
     torch="randint",
 )
-def random_integers(
-    *, seed: Index, counter: Index, low: Index, high: Index, shape: Any, dtype: Any = "int64"
-) -> Array:
+def random_integers(*, seed: Index, counter: Index, low: Index, high: Index, shape: Any, dtype: Any = "int64") -> Array:
     """Integers drawn uniformly from [low, high).
 
     Args:
@@ -206,7 +212,7 @@ def random_integers(
         [0, 0, 0]
     """
     # Always drawn with 64 bits, so the numbers don't depend on the dtype.
-    drawn = jax.random.randint(_key(seed, counter), shape, low, high, jnp.int64)
+    drawn = _draw(jax.random.randint, seed, counter, shape, low, high, jnp.int64)
     return drawn.astype(jnp.dtype(dtype))
 
 
@@ -245,7 +251,7 @@ def _(call: Call, **runtime: Any) -> None:
     torch="randperm",
 )
 def random_permutation(*, seed: Index, counter: Index, n: int) -> Array:
-    """The integers 0 … n−1 in random order, as int64.
+    """The integers 0 … n-1 in random order, as int64.
 
     Args:
         seed: of the stream; any 64-bit integer, at runtime.
@@ -258,7 +264,7 @@ def random_permutation(*, seed: Index, counter: Index, n: int) -> Array:
         >>> sorted(random_permutation(seed=0, counter=0, n=4).tolist())
         [0, 1, 2, 3]
     """
-    return jax.random.permutation(_key(seed, counter), jnp.arange(n, dtype=jnp.int64))
+    return _draw(jax.random.permutation, seed, counter, jnp.arange(n, dtype=jnp.int64))
 
 
 @random_permutation.check

@@ -253,7 +253,9 @@ def _extremum_check(op: str) -> Any:
         axes = axes_of(op, dims, x.shape)
         for axis in axes:
             if x.shape and x.shape[axis] == 0:
-                raise ArgumentValueError(f"[{op}] axis {axis} of shape {list(x.shape)} is empty: nothing to choose from")
+                raise ArgumentValueError(
+                    f"[{op}] axis {axis} of shape {list(x.shape)} is empty: nothing to choose from"
+                )
         return reduced(x.shape, axes, keepdim), x.dtype, {"dims": axes}
 
     return check

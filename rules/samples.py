@@ -45,8 +45,7 @@ def binary(
     ]
     lo2, hi2 = low if low2 is None else low2, high if high2 is None else high2
     return lambda: [
-        Sample((values(*a, low=low, high=high, seed=1), values(*b, low=lo2, high=hi2, seed=2)))
-        for a, b in shapes
+        Sample((values(*a, low=low, high=high, seed=1), values(*b, low=lo2, high=hi2, seed=2))) for a, b in shapes
     ]
 
 

@@ -24,7 +24,11 @@ def shape_of(op: str, shape: Any) -> Shape:
     """A tuple of extents from what a caller wrote; refuses anything else."""
     extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     for extent in extents:
-        if isinstance(extent, (bool, float, str)) or not hasattr(extent, "__index__") and not hasattr(extent, "__mul__"):
+        if (
+            isinstance(extent, (bool, float, str))
+            or not hasattr(extent, "__index__")
+            and not hasattr(extent, "__mul__")
+        ):
             raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {extent!r} in {list(extents)}")
     return tuple(int(e) if isinstance(e, np.integer) else e for e in extents)
 

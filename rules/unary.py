@@ -86,9 +86,10 @@ def rsqrt(x: Array) -> Array:
 
 
 @rsqrt.vjp("x")
-def _(g: Grad, x: Array) -> Array:
-    # -0·√-0 is +0, so one division gives -inf at both zeros.
-    return -(0.5 / (x * jnp.sqrt(x))) * g
+def _(g: Grad, x: Array, out: Array) -> Array:
+    # 1/√-0 is -inf, so dividing by x gives -inf at both zeros; x·√x would make NaN
+    # of infinity in second order.
+    return (-0.5 * out / x) * g
 
 
 @elementwise(floating=True, samples=unary(0.3, 3), special=EDGES, torch="reciprocal")
@@ -105,8 +106,9 @@ def reciprocal(x: Array) -> Array:
 
 
 @reciprocal.vjp("x")
-def _(g: Grad, x: Array) -> Array:
-    return -(1 / (x * x)) * g
+def _(g: Grad, out: Array) -> Array:
+    # Through ``out`` second order is a pole at 0 and 0 at infinity; 1/(x·x) makes NaN of both.
+    return -(out * out) * g
 
 
 @elementwise(floating=True, samples=unary(), special=EDGES, torch="sin")

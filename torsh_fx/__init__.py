@@ -1,17 +1,176 @@
+"""PyTorch's imperative autograd on JAX.
+
+``import torsh_fx as tx``: Tensors with ``backward()`` whose ops are JAX primitives
+with explicit VJPs, recorded, replayable as pure JAX functions, compiled by XLA.
+"""
+
+from . import autograd as autograd
+from . import functional as functional
+from . import nn as nn
 from . import rules as rules
-from .tensor import Tensor
-from . import methods as _m
-_m.attach()
-from .arithmetic import *
-from .creation import *
-from .shaping import *
-from .reducing import *
-from .indexing import gather, index_select, take_along_dim, masked_fill
-from .dtypes import *
-from .state import no_grad, enable_grad, set_grad_enabled, is_grad_enabled, eager
-from .rules import AutogradError, ShapeMismatchError, TorshError
-from . import autograd
-from .custom import custom_op
-from . import nn, functional
-from .random import *
-from .random import Generator, manual_seed, rand, randn, randint, randperm
+from .arithmetic import abs as abs
+from .arithmetic import acos as acos
+from .arithmetic import add as add
+from .arithmetic import asin as asin
+from .arithmetic import atan as atan
+from .arithmetic import ceil as ceil
+from .arithmetic import clamp as clamp
+from .arithmetic import clone as clone
+from .arithmetic import cos as cos
+from .arithmetic import cosh as cosh
+from .arithmetic import div as div
+from .arithmetic import eq as eq
+from .arithmetic import exp as exp
+from .arithmetic import floor as floor
+from .arithmetic import floor_divide as floor_divide
+from .arithmetic import ge as ge
+from .arithmetic import gt as gt
+from .arithmetic import isfinite as isfinite
+from .arithmetic import isinf as isinf
+from .arithmetic import isnan as isnan
+from .arithmetic import le as le
+from .arithmetic import log as log
+from .arithmetic import log2 as log2
+from .arithmetic import log10 as log10
+from .arithmetic import logical_and as logical_and
+from .arithmetic import logical_not as logical_not
+from .arithmetic import logical_or as logical_or
+from .arithmetic import logical_xor as logical_xor
+from .arithmetic import lt as lt
+from .arithmetic import maximum as maximum
+from .arithmetic import minimum as minimum
+from .arithmetic import mul as mul
+from .arithmetic import ne as ne
+from .arithmetic import neg as neg
+from .arithmetic import pow as pow
+from .arithmetic import reciprocal as reciprocal
+from .arithmetic import relu as relu
+from .arithmetic import remainder as remainder
+from .arithmetic import round as round
+from .arithmetic import rsqrt as rsqrt
+from .arithmetic import sigmoid as sigmoid
+from .arithmetic import sign as sign
+from .arithmetic import sin as sin
+from .arithmetic import sinh as sinh
+from .arithmetic import sqrt as sqrt
+from .arithmetic import square as square
+from .arithmetic import sub as sub
+from .arithmetic import tan as tan
+from .arithmetic import tanh as tanh
+from .arithmetic import trunc as trunc
+from .arithmetic import where as where
+from .creation import arange as arange
+from .creation import as_tensor as as_tensor
+from .creation import empty as empty
+from .creation import empty_like as empty_like
+from .creation import eye as eye
+from .creation import from_numpy as from_numpy
+from .creation import full as full
+from .creation import full_like as full_like
+from .creation import linspace as linspace
+from .creation import ones as ones
+from .creation import ones_like as ones_like
+from .creation import tensor as tensor
+from .creation import zeros as zeros
+from .creation import zeros_like as zeros_like
+from .crosscheck import Report as Report
+from .crosscheck import crosscheck as crosscheck
+from .custom import CustomOp as CustomOp
+from .custom import custom_op as custom_op
+from .dtypes import bfloat16 as bfloat16
+from .dtypes import bool_ as bool
+from .dtypes import bool_ as bool_
+from .dtypes import float16 as float16
+from .dtypes import float16 as half
+from .dtypes import float32 as float
+from .dtypes import float32 as float32
+from .dtypes import float64 as double
+from .dtypes import float64 as float64
+from .dtypes import get_default_dtype as get_default_dtype
+from .dtypes import int8 as int8
+from .dtypes import int16 as int16
+from .dtypes import int32 as int
+from .dtypes import int32 as int32
+from .dtypes import int64 as int64
+from .dtypes import int64 as long
+from .dtypes import promote_types as promote_types
+from .dtypes import set_default_dtype as set_default_dtype
+from .dtypes import uint8 as uint8
+from .executor import stats as stats
+from .indexing import gather as gather
+from .indexing import index_select as index_select
+from .indexing import masked_fill as masked_fill
+from .indexing import take_along_dim as take_along_dim
+from .methods import attach as _attach
+from .pytree import register as _register
+from .random import Generator as Generator
+from .random import default_generator as default_generator
+from .random import manual_seed as manual_seed
+from .random import rand as rand
+from .random import rand_like as rand_like
+from .random import randint as randint
+from .random import randn as randn
+from .random import randn_like as randn_like
+from .random import randperm as randperm
+from .reducing import all as all
+from .reducing import amax as amax
+from .reducing import amin as amin
+from .reducing import any as any
+from .reducing import argmax as argmax
+from .reducing import argmin as argmin
+from .reducing import log_softmax as log_softmax
+from .reducing import matmul as matmul
+from .reducing import max as max
+from .reducing import mean as mean
+from .reducing import min as min
+from .reducing import softmax as softmax
+from .reducing import std as std
+from .reducing import sum as sum
+from .reducing import var as var
+from .rules import ArgumentTypeError as ArgumentTypeError
+from .rules import ArgumentValueError as ArgumentValueError
+from .rules import AutogradError as AutogradError
+from .rules import OperandError as OperandError
+from .rules import OutOfRangeError as OutOfRangeError
+from .rules import ShapeMismatchError as ShapeMismatchError
+from .rules import TorshError as TorshError
+from .shaping import cat as cat
+from .shaping import chunk as chunk
+from .shaping import expand as expand
+from .shaping import flatten as flatten
+from .shaping import flip as flip
+from .shaping import narrow as narrow
+from .shaping import permute as permute
+from .shaping import reshape as reshape
+from .shaping import select as select
+from .shaping import split as split
+from .shaping import squeeze as squeeze
+from .shaping import stack as stack
+from .shaping import t as t
+from .shaping import transpose as transpose
+from .shaping import unbind as unbind
+from .shaping import unsqueeze as unsqueeze
+from .state import eager as eager
+from .state import enable_grad as enable_grad
+from .state import is_grad_enabled as is_grad_enabled
+from .state import no_grad as no_grad
+from .state import set_grad_enabled as set_grad_enabled
+from .tape import Tape as Tape
+from .tape import record as record
+from .tensor import Tensor as Tensor
+from .transforms import checkpoint as checkpoint
+from .transforms import grad as grad
+from .transforms import hessian as hessian
+from .transforms import jacfwd as jacfwd
+from .transforms import jacrev as jacrev
+from .transforms import jit as jit
+from .transforms import jvp as jvp
+from .transforms import linearize as linearize
+from .transforms import value_and_grad as value_and_grad
+from .transforms import vjp as vjp
+from .transforms import vmap as vmap
+
+__version__ = "0.1.0"
+
+_attach()
+_register()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -192,7 +193,7 @@ def _place() -> Any:
 _HERE = __file__.rsplit("/", 1)[0] + "/"
 
 
-def _binary(name: str, row: Row, doc: str, floats_only: bool = False) -> Any:
+def _binary(name: str, row: Row, doc: str) -> Callable[[Any, Any], Tensor]:
     def function(a: Any, b: Any) -> Tensor:
         return apply(row, *common(name, a, b))
 
@@ -201,7 +202,7 @@ def _binary(name: str, row: Row, doc: str, floats_only: bool = False) -> Any:
     return function
 
 
-def _unary(name: str, row: Row, integers: bool) -> Any:
+def _unary(name: str, row: Row, integers: bool) -> Callable[[Any], Tensor]:
     def function(x: Any) -> Tensor:
         t = operand(name, x)
         if not integers and not is_floating(t.dtype):

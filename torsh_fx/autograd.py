@@ -155,9 +155,13 @@ def _seed(root: Tensor, gradient: Any) -> Tensor:
 
         gradient = as_tensor(gradient)
     if gradient.shape != root.shape:
-        raise ShapeMismatchError("[backward] the gradient must have the root's shape", expected=root.shape, got=gradient.shape)
+        raise ShapeMismatchError(
+            "[backward] the gradient must have the root's shape", expected=root.shape, got=gradient.shape
+        )
     if gradient.dtype != root.dtype:
-        raise ArgumentTypeError(f"[backward] the gradient must have the root's dtype {root.dtype}, got {gradient.dtype}")
+        raise ArgumentTypeError(
+            f"[backward] the gradient must have the root's dtype {root.dtype}, got {gradient.dtype}"
+        )
     return gradient
 
 
@@ -175,11 +179,11 @@ def _must_emit(plan: Plan, root: Tensor, seed: Tensor, create_graph: bool) -> bo
     """Do VJP nodes have to exist at record time, or can the program expand them?"""
     if create_graph or STATE.tapes or STATE.eager or root._node.traced or seed._node.traced:
         return True
+    if any(node.call.foreign for node in plan.order):
+        return True
     if _retained and any(node in _retained for node in plan.order):
         return True
-    return any(
-        isinstance(r.value, jax.core.Tracer) for node in plan.order for r in executor.residual_nodes(node)
-    )
+    return any(isinstance(r.value, jax.core.Tracer) for node in plan.order for r in executor.residual_nodes(node))
 
 
 def _emit(
@@ -210,8 +214,7 @@ def _emit(
     if differentiable and isinstance(seed._current_edge(), Slot):
         seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
     start = seed._node
-    before = STATE.grad
-    STATE.grad = True  # emitted values under a trace must stay differentiable by JAX
+    before, STATE.grad = STATE.grad, differentiable  # else gradients are constants, to JAX as well
     try:
         found = propagate(plan, vertex, start, emit, add)
     finally:
@@ -221,6 +224,10 @@ def _emit(
 
 def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:
     """Where second-order gradients go: into what the rule read, and into its cotangent."""
+    if node.call.foreign:
+        raise AutogradError(
+            f"[{node.describe()}] the result of a transform can be differentiated once; nest transforms for more"
+        )
     edges: list[Any] = []
     for k in part.call.keys:
         edges.append(node if isinstance(k, str) else node.edges[k])

@@ -178,9 +178,7 @@ def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of shape ``size`` filled with one number; the number is a runtime value.
 
     Example:

@@ -28,7 +28,12 @@ CACHE_SIZE = 1024
 _lock = threading.RLock()
 _programs: OrderedDict[Any, list[tuple[int, Program]]] = OrderedDict()
 
-stats = {"programs run": 0, "hits": 0, "misses": 0, "xla programs compiled": 0}
+counts = {"programs run": 0, "hits": 0, "misses": 0, "xla programs compiled": 0}
+
+
+def stats() -> dict[str, int]:
+    """How many programs ran, were known or new, and how many XLA compiled since the start."""
+    return dict(counts)
 
 
 def force(node: Node) -> Any:
@@ -209,12 +214,12 @@ def _execute(
     key = tuple(request.key)
     program = _lookup(key, bits)
     if program is None:
-        stats["misses"] += 1
+        counts["misses"] += 1
         program = build(request, bits, plan, root, seed, existing)
         _store(key, bits, program)
     else:
-        stats["hits"] += 1
-    stats["programs run"] += 1
+        counts["hits"] += 1
+    counts["programs run"] += 1
     values, gradients, flags = _call(program, request)
     for guard, flag in zip(request.guards, flags, strict=True):
         bad, index = np.asarray(flag)
@@ -222,7 +227,9 @@ def _execute(
             raise OutOfRangeError(f"[{guard.op}] index {index} is out of range for {guard.what}, at {guard.where}")
     for place, value in zip(program.kept, values, strict=True):
         _commit(request.pending[place], value)
-    return [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)] if plan else []
+    return (
+        [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)] if plan else []
+    )
 
 
 def _call(program: Program, request: Request) -> Any:

@@ -103,7 +103,9 @@ def nll_loss(
     axis = 0 if x.ndim == 1 else 1
     want = (*x.shape[:axis], *x.shape[axis + 1 :])
     if t.shape != want:
-        raise ShapeMismatchError("[nll_loss] target must match input without its class axis", expected=want, got=t.shape)
+        raise ShapeMismatchError(
+            "[nll_loss] target must match input without its class axis", expected=want, got=t.shape
+        )
     classes = x.shape[axis]
     ignored = t == ignore_index
     safe = where(ignored, 0, t)
@@ -112,7 +114,9 @@ def nll_loss(
     factor = cast(ignored.logical_not(), x.dtype)
     if weight is not None:
         if weight.shape != (classes,):
-            raise ShapeMismatchError("[nll_loss] weight needs one entry per class", expected=(classes,), got=weight.shape)
+            raise ShapeMismatchError(
+                "[nll_loss] weight needs one entry per class", expected=(classes,), got=weight.shape
+            )
         factor = factor * weight[cast(safe, int64)]
     losses = where(ignored, 0.0, picked * factor)
     if reduction == "mean":

@@ -19,13 +19,32 @@ import jax.numpy as jnp
 from .rules.op import OPS, Aval, Call
 
 _serial = itertools.count()
+
+
+def next_serial() -> int:
+    """A number in program order."""
+    return next(_serial)
+
+
 NO_EDGES: tuple[Any, ...] = ()
 
 
 class Node:
     """One recorded op, or a value that came from outside (``call`` is None)."""
 
-    __slots__ = ("__weakref__", "aval", "call", "depth", "edges", "freed", "guard", "inputs", "runtime", "serial", "value")
+    __slots__ = (
+        "__weakref__",
+        "aval",
+        "call",
+        "depth",
+        "edges",
+        "freed",
+        "guard",
+        "inputs",
+        "runtime",
+        "serial",
+        "value",
+    )
 
     is_leaf = False
 
@@ -85,7 +104,7 @@ class Guard:
 class Slot:
     """Where a leaf's gradient accumulates; the leaf's identity in the graph."""
 
-    __slots__ = ("__weakref__", "aval", "grad")
+    __slots__ = ("__weakref__", "aval", "grad", "serial")
 
     is_leaf = True
     edges: tuple[Any, ...] = NO_EDGES
@@ -93,6 +112,7 @@ class Slot:
     def __init__(self, aval: Aval) -> None:
         self.aval = aval
         self.grad: Any = None  # the Tensor that .grad shows
+        self.serial = next(_serial)
 
     def describe(self) -> str:
         return "leaf"
@@ -108,11 +128,12 @@ class Pullback:
     derivative, for graphs that are differentiated again, is JAX's.
     """
 
-    __slots__ = ("avals", "call", "i", "keys", "n", "out", "present")
+    __slots__ = ("avals", "call", "foreign", "i", "keys", "n", "out", "present")
 
     def __init__(self, call: Any, i: int) -> None:
         self.call = call
         self.i = i
+        self.foreign = call.foreign  # holds values: computed at once, never part of a cached program
         self.keys = call.residual_keys(tuple(k == i for k in range(call.n)))
         self.avals = tuple(call.out if isinstance(k, str) else call.avals[k] for k in self.keys) + (call.out,)
         self.n = len(self.avals)
@@ -168,6 +189,11 @@ _pullbacks: dict[tuple[Any, int], Pullback] = {}
 
 def pullback(call: Any, i: int) -> Pullback:
     """The interned pullback of ``call`` for its operand ``i``."""
+    own: dict[int, Pullback] | None = getattr(call, "pullbacks", None)
+    if own is not None:  # a call that holds values must not be kept alive here
+        if i not in own:
+            own[i] = Pullback(call, i)
+        return own[i]
     key = (call, i)
     if key not in _pullbacks:
         _pullbacks[key] = Pullback(call, i)

@@ -7,6 +7,7 @@ are refused, and nothing is written then.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from .tensor import Tensor
 
 
 def _writer(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         result = function(self, *args, **kwargs)
         if category(result.dtype) <= category(self.dtype):
@@ -41,7 +43,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Write one number everywhere."""
     if isinstance(value, Tensor):
         if value.ndim:
-            raise ArgumentTypeError(f"[fill_] the value must be a number or a 0-d tensor, got shape {list(value.shape)}")
+            raise ArgumentTypeError(
+                f"[fill_] the value must be a number or a 0-d tensor, got shape {list(value.shape)}"
+            )
         return copy_(self, value)
     if not is_number(value):
         raise ArgumentTypeError(f"[fill_] the value must be a number, got {type(value).__name__}")
@@ -61,7 +65,6 @@ def addcmul_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
 def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
     """self += value·a/b."""
     return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
-
 
 
 FORMS: dict[str, Callable[..., Tensor]] = {

@@ -7,35 +7,29 @@ from typing import Any
 
 from . import arithmetic, creation, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, float16, float32, float64, int32, int64
-from .rules import ArgumentTypeError, OutOfRangeError
+from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
 from .tensor import Tensor
 
-FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    *(
-        getattr(arithmetic, name)
-        for name in (
-            "add sub mul div pow neg remainder floor_divide maximum minimum eq ne lt le gt ge logical_and logical_or "
-            "logical_xor logical_not exp log sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid "
-            "log10 log2 abs sign floor ceil trunc round relu isnan isinf isfinite square clamp clone"
-        ).split()
+_NAMES = {
+    arithmetic: (
+        "add sub mul div pow neg remainder floor_divide maximum minimum eq ne lt le gt ge logical_and logical_or "
+        "logical_xor logical_not exp log sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid "
+        "log10 log2 abs sign floor ceil trunc round relu isnan isinf isfinite square clamp clone"
     ),
-    *(
-        getattr(shaping, name)
-        for name in (
-            "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
-            "unbind flip"
-        ).split()
+    shaping: (
+        "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
+        "unbind flip"
     ),
-    *(
-        getattr(reducing, name)
-        for name in "sum mean var std max min amax amin argmax argmin any all matmul log_softmax softmax".split()
-    ),
-    *(getattr(indexing, name) for name in "gather index_select take_along_dim masked_fill".split()),
+    reducing: "sum mean var std max min amax amin argmax argmin any all matmul log_softmax softmax",
+    indexing: "gather index_select take_along_dim masked_fill",
+}
+FUNCTIONS: tuple[Callable[..., Any], ...] = tuple(
+    getattr(module, name) for module, names in _NAMES.items() for name in names.split()
 )
 
 
-def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
+def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
+    def method(self: Tensor, other: Any) -> Tensor:
         if not isinstance(other, Tensor) and not arithmetic.is_number(other) and not hasattr(other, "aval"):
             if hasattr(other, "__array_interface__") or isinstance(other, (str, list, tuple, dict)) or other is None:
                 raise ArgumentTypeError(
@@ -45,6 +39,7 @@ def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Calla
             return NotImplemented
         return function(other, self) if reflected else function(self, other)
 
+    method.__doc__ = f"The {function.__name__} operator" + (", the other operand first." if reflected else ".")
     return method
 
 
@@ -80,10 +75,25 @@ def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, A
             return answer
         return function(self, other)
 
+    method.__doc__ = f"The {function.__name__} operator; a stranger is just not equal."
     return method
 
 
+def _positive(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+_not = _bitwise("invert", lambda x, _: arithmetic.logical_not(x))
+
+
+def _invert(self: Tensor) -> Tensor:
+    """As ``logical_not``, on booleans only."""
+    return _not(self, None)
+
+
 def _iterate(self: Tensor) -> Iterator[Tensor]:
+    """Over the positions of the first axis, as views."""
     if self.ndim == 0:
         raise ArgumentTypeError("a 0-d tensor cannot be iterated over")
     return iter(shaping.unbind(self))
@@ -110,10 +120,24 @@ def _caster(dtype: Any, name: str) -> Callable[[Tensor], Tensor]:
     return method
 
 
-def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if not self.is_leaf:
-        from .rules import AutogradError
+def _type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype of ``other``."""
+    return creation.to(self, dtype=other.dtype)
 
+
+def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where the condition holds, else ``other``."""
+    return arithmetic.where(condition, self, other)
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """This tensor on the CPU."""
+    return creation.to(self, device="cpu")
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf of its own, with a copy of value and gradient."""
+    if not self.is_leaf:
         raise AutogradError("only leaves can be deep-copied; detach() or clone() this result")
     out = creation.tensor(self)
     memo[id(self)] = out
@@ -125,6 +149,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _pickled(self: Tensor) -> Any:
+    """How to pickle it: value, flag and gradient."""
     grad = None if self.grad is None else self.grad.detach().numpy()
     return _unpickled, (self.detach().numpy(), self.requires_grad, grad)
 
@@ -137,36 +162,34 @@ def _unpickled(value: Any, requires_grad: bool, grad: Any) -> Tensor:
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Write to part of a tensor."""
     raise ArgumentTypeError(
         "[setitem] writing to part of a tensor is not supported yet; "
         "build the new value with torsh_fx.where(...) or cat(...)"
     )
 
 
-def attach() -> None:
-    """Give Tensor its methods; called once, at import."""
-    for function in FUNCTIONS:
-        setattr(Tensor, function.__name__, function)
-    for name, form in inplace.FORMS.items():
-        setattr(Tensor, name, form)
+def members() -> dict[str, Any]:
+    """Every method, operator and property that Tensor gets from here, by name."""
+    found: dict[str, Any] = {function.__name__: function for function in FUNCTIONS} | inplace.FORMS
     for name, function in _BINARY.items():
-        setattr(Tensor, f"__{name}__", _operator(function))
-        setattr(Tensor, f"__r{name}__", _operator(function, reflected=True))
+        found[f"__{name}__"] = _operator(function)
+        found[f"__r{name}__"] = _operator(function, reflected=True)
         in_place = {"truediv": "div_", "mod": "remainder_"}.get(name, f"{name}_")
         if in_place in inplace.FORMS:
-            setattr(Tensor, f"__i{name}__", _operator(inplace.FORMS[in_place]))
+            found[f"__i{name}__"] = _operator(inplace.FORMS[in_place])
     for name, function in _LOGIC.items():
-        setattr(Tensor, f"__{name}__", _operator(_bitwise(name, function)))
-        setattr(Tensor, f"__r{name}__", _operator(_bitwise(name, function), reflected=True))
+        found[f"__{name}__"] = _operator(_bitwise(name, function))
+        found[f"__r{name}__"] = _operator(_bitwise(name, function), reflected=True)
     for name in _COMPARE:
-        setattr(Tensor, f"__{name}__", _operator(getattr(arithmetic, name)))
-    extra: dict[str, Any] = {
+        found[f"__{name}__"] = _operator(getattr(arithmetic, name))
+    return found | {
         "__eq__": _equal(arithmetic.eq, False),
         "__ne__": _equal(arithmetic.ne, True),
         "__neg__": arithmetic.neg,
-        "__pos__": lambda self: self,
+        "__pos__": _positive,
         "__abs__": arithmetic.abs,
-        "__invert__": lambda self: _bitwise("invert", lambda a, b: arithmetic.logical_not(a))(self, None),
+        "__invert__": _invert,
         "__getitem__": indexing.getitem,
         "__setitem__": _setitem,
         "__iter__": _iterate,
@@ -175,8 +198,8 @@ def attach() -> None:
         "T": property(_transposed),
         "mT": property(_matrix_transposed),
         "to": creation.to,
-        "type_as": lambda self, other: creation.to(self, dtype=other.dtype),
-        "where": lambda self, condition, other: arithmetic.where(condition, self, other),
+        "type_as": _type_as,
+        "where": _where,
         "float": _caster(float32, "float"),
         "double": _caster(float64, "double"),
         "half": _caster(float16, "half"),
@@ -184,7 +207,11 @@ def attach() -> None:
         "long": _caster(int64, "long"),
         "int": _caster(int32, "int"),
         "bool": _caster(bool, "bool"),
-        "cpu": lambda self: creation.to(self, device="cpu"),
+        "cpu": _cpu,
     }
-    for name, member in extra.items():
+
+
+def attach() -> None:
+    """Give Tensor its methods; called once, at import.  ``_methods.pyi`` declares them to type checkers."""
+    for name, member in members().items():
         setattr(Tensor, name, member)

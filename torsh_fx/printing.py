@@ -21,6 +21,8 @@ def show(t: Any) -> str:
     if node.value is not None and isinstance(node.value, jax.core.Tracer):
         body = f"<traced, shape={list(t.shape)}>"
         return f"tensor({body}, dtype={t.dtype}{_suffix(t)})"
+    if not isinstance(node.value, (jax.Array, type(None))):  # a place in a tree of avals or sentinels
+        return f"tensor({node.value!r})"
     host = np.asarray(t._host())
     if host.size == 0 and host.ndim > 1:
         body = f"[], size={tuple(host.shape)}"

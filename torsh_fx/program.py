@@ -209,9 +209,9 @@ def _segment(chunk: list[Step], later: set[int]) -> Segment:
 
 
 def _count_compiled() -> None:
-    from .executor import stats
+    from .executor import counts
 
-    stats["xla programs compiled"] += 1
+    counts["xla programs compiled"] += 1
 
 
 def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...]) -> Any:

@@ -67,7 +67,8 @@ class Generator:
         """The (seed, counter) of the next draw."""
         with self._lock:
             counter = self._counter
-            self._counter = counter + 1
+            with jax.enable_x64(True):  # a traced counter is a 64-bit integer
+                self._counter = counter + 1
             return self._seed, counter
 
 
@@ -155,7 +156,12 @@ def randn(
 
 
 def randint(
-    low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
     device: Any = None,
 ) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.

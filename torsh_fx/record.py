@@ -49,14 +49,16 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         wants = any(kept) and call.out.dtype.kind not in "biu"
     node = Node(call, tuple(operands), values, call.out, kept if wants else NO_EDGES)
     if row.bounds_fn is not None:
-        _check_bounds(row, node, dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True)))
+        _check_bounds(
+            row, node, dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
+        )
     return finish(node)
 
 
 def finish(node: Node) -> Node:
     """Compute a node that cannot wait, cut a chain that grew too long, tell the tapes."""
     depth = 0
-    eager = STATE.eager
+    eager = STATE.eager or node.call.foreign
     for n in node.inputs:
         if n.value is None:
             if n.depth > depth:
@@ -82,7 +84,11 @@ def compute_now(node: Node) -> None:
     args = [executor.force(n) for n in node.inputs]
     numbers = [executor.force(r) if isinstance(r, Node) else r for r in node.runtime]
     if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)):
-        executor.run([node])
+        if node.call.foreign:
+            with jax.enable_x64(True), jax.ensure_compile_time_eval():
+                node.value = node.call.forward(*args, *numbers)
+        else:
+            executor.run([node])
         return
     with jax.enable_x64(True):
         value = node.call.bind(*args, *numbers)

@@ -160,5 +160,3 @@ def _soft(x: Any, dtype: Any) -> Tensor:
     if dtype is not None:
         return cast(t, as_dtype(dtype))
     return t if is_floating(t.dtype) else cast(t, get_default_dtype())
-
-

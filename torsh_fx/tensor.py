@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,11 @@ from .record import record
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .rules.op import OPS, Row
 from .state import STATE, ambient_trace, is_staging
+
+if TYPE_CHECKING:
+    from ._methods import Methods  # generated: what ``methods`` attaches
+else:
+    Methods = object
 
 
 class Cell:
@@ -52,7 +57,7 @@ class View:
         self.base, self.row, self.params, self.version = base, row, params, base._cell.version
 
 
-class Tensor:
+class Tensor(Methods):
     """An n-dimensional array that records what is done to it.
 
     Make one with ``tensor``, ``zeros``, ``randn``...; see ``torsh_fx`` for the list.
@@ -64,7 +69,7 @@ class Tensor:
         [2.0, 4.0]
     """
 
-    __slots__ = ("__weakref__", "_cell", "_edge", "_retains", "_slot", "_view")
+    __slots__ = ("__weakref__", "_cell", "_edge", "_retains", "_slot", "_stop", "_view")
 
     __array_ufunc__ = None  # NumPy must not take us apart: np.float64(2) * x is ours
     __array_priority__ = 1000
@@ -77,6 +82,7 @@ class Tensor:
         self._slot: Slot | None = None
         self._view: View | None = None
         self._retains = False
+        self._stop = False  # detached: gradients of a replay stop here, too
 
     # -- what it is ------------------------------------------------------------
 
@@ -214,9 +220,7 @@ class Tensor:
             self._slot = Slot(self._node.aval)
         self._slot.grad = value
 
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
-    ) -> None:
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         """Add the gradient of this tensor to ``.grad`` of every leaf it depends on.
 
         Args:
@@ -252,6 +256,7 @@ class Tensor:
             stopped = Node(None, (), (), node.aval, value=jax.lax.stop_gradient(node.value))
             out = Tensor(stopped)
             out._view = View(self, OPS["clone"], {})
+        out._stop = True
         return out
 
     def detach_(self) -> Tensor:
@@ -434,6 +439,9 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
             params[name] = value._node
     nodes = [t._node for t in operands]
     node = record(row, nodes, [t._edge for t in operands], params)
+    if STATE.tapes:
+        for tape in STATE.tapes:
+            tape.note(node, operands)
     if node.value is not None and isinstance(node.value, jax.core.Tracer):
         note_read_by_trace(operands)
     return Tensor(node, node if node.edges else None)

@@ -1,0 +1,59 @@
+"""Tensor as a JAX pytree: one child, nothing else.
+
+NOTE [pytree]: the auxiliary data is empty on purpose.  Were ``requires_grad``
+in it, a parameter and its gradient would have different structures, and
+``jax.tree.map(update, params, grads)`` would fail or recompile.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+
+from .dtypes import ALL
+from .graph import Slot
+from .record import constant
+from .rules import AutogradError
+from .tensor import Tensor, from_array
+
+
+class Box:
+    """Stands for the storage of a Tensor whose tree leaf is no array: an aval, a sentinel, None."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.node = SimpleNamespace(aval=value, value=value, traced=False)
+
+
+def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
+    if isinstance(t._cell, Box):
+        return (t._cell.value,), None
+    edge = t._current_edge()
+    if edge is not None and not isinstance(edge, Slot):
+        raise AutogradError(
+            f"a tensor computed from one that requires grad ([{edge.describe()}]) cannot become a JAX value: its "
+            "history would be lost in silence; use detach() if that is meant"
+        )
+    return (t.jax(),), None
+
+
+def _unflatten(_: None, children: tuple[Any]) -> Any:
+    (value,) = children
+    if isinstance(value, Tensor):  # nesting collapses
+        return value
+    if isinstance(value, jax.Array) and value.dtype in ALL:
+        return from_array(value)
+    if isinstance(value, np.ndarray) and value.dtype in ALL:
+        return Tensor(constant(value))
+    out = Tensor.__new__(Tensor)
+    out._cell, out._edge, out._slot, out._view = Box(value), None, None, None  # type: ignore[assignment]
+    out._retains = out._stop = False
+    return out
+
+
+def register() -> None:
+    """Tell JAX; called once, at import."""
+    jax.tree_util.register_pytree_node(Tensor, _flatten, _unflatten)

@@ -1,0 +1,334 @@
+"""Recording what runs, and replaying it as a pure JAX function.
+
+A ``Tape`` lists the ops of a block or of a function call.  Its inputs are the
+function's arguments (or the tensors named to ``record``); every other tensor
+it read is a *constant*: listed, read anew at each replay, and open to be bound
+to something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from . import executor
+from .dtypes import float64, is_floating
+from .graph import Node, Pullback, caller_line, leaf, pullback
+from .lift import is_tensor
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
+from .rules.op import Aval
+from .state import STATE
+from .tensor import Tensor, from_array
+
+
+class Entry(NamedTuple):
+    """One recorded op.  Its wiring is kept here: a node lets go of its own once it has a value."""
+
+    node: Node
+    inputs: tuple[Node, ...]
+    runtime: tuple[Any, ...]
+    name: str
+    stop: bool  # recorded under no_grad: a constant to derivatives
+    where: str  # file:line that called it
+
+    def operands(self) -> list[Node]:
+        return [*self.inputs, *(r for r in self.runtime if isinstance(r, Node))]
+
+
+class Constant(NamedTuple):
+    """A value the tape read that it did not make: a tensor from outside, or a bare value."""
+
+    node: Node
+    tensor: Tensor | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.aval.shape
+
+
+class Tape:
+    """What was recorded: inputs, constants, nodes, outputs; and its replay."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.inputs: list[Node] = []
+        self.outputs: list[Node] = []
+        self._made: dict[int, int] = {}  # node id -> place among entries
+        self._tensors: dict[int, Tensor] = {}  # node id -> the tensor that showed it
+        self._stops: dict[int, tuple[bool, ...]] = {}  # node id -> operands that were detached
+        self._in_tree: Any = None
+        self._out_tree: Any = None
+        self._out_kinds: list[bool] = []
+
+    # -- while recording ---------------------------------------------------------
+
+    def add(self, node: Node) -> None:
+        self._made[id(node)] = len(self.entries)
+        entry = Entry(node, node.inputs, node.runtime, node.describe(), not STATE.grad, caller_line())
+        self.entries.append(entry)
+
+    def note(self, node: Node, operands: Sequence[Tensor]) -> None:
+        for t in operands:
+            self._tensors.setdefault(id(t._cell.node), t)
+        if any(t._stop for t in operands):
+            self._stops[id(node)] = tuple(t._stop for t in operands)
+
+    def finish(self, inputs: Sequence[Tensor] | None, outputs: Sequence[Tensor] | None) -> None:
+        if inputs is not None:
+            self.inputs = [t._node for t in inputs]
+        if outputs is None:
+            used = {id(i) for e in self.entries for i in e.operands()}
+            self.outputs = [e.node for e in self.entries if id(e.node) not in used]
+        else:
+            self.outputs = [t._node for t in outputs]
+
+    # -- asking --------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The recorded ops, in program order."""
+        return [e.node for e in self.entries]
+
+    @property
+    def constants(self) -> list[Constant]:
+        """Values from outside, in order of first use; those of tensors follow the tensor."""
+        known = {id(n) for n in self.inputs} | set(self._made)
+        found: dict[int, Constant] = {}
+        for node in [*(i for e in self.entries for i in e.operands()), *self.outputs]:
+            if id(node) not in known and id(node) not in found:
+                found[id(node)] = Constant(node, self._tensors.get(id(node)))
+        return list(found.values())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        """A listing: op with parameters, operands, dtype and shape, source line."""
+        names = {id(n): f"in{k}" for k, n in enumerate(self.inputs)}
+        names.update({id(c.node): f"const{k}" for k, c in enumerate(self.constants)})
+        names.update({id(e.node): f"%{k}" for k, e in enumerate(self.entries)})
+        lines = [f"tape of {len(self.entries)} ops"]
+        lines += [f"  in{k}: {_typed(n)}" for k, n in enumerate(self.inputs)]
+        lines += [f"  const{k}: {_typed(c.node)}" for k, c in enumerate(self.constants)]
+        for e in self.entries:
+            operands = ", ".join(names[id(i)] for i in e.operands())
+            lines.append(f"  {names[id(e.node)]}: {_typed(e.node)} = {e.name}({operands})  # {e.where}")
+        lines.append("  return " + ", ".join(names[id(n)] for n in self.outputs))
+        return "\n".join(lines)
+
+    # -- replaying -------------------------------------------------------------------
+
+    def as_jax(self, *, constants: bool = False) -> Callable[..., Any]:
+        """The tape as a pure function of JAX arrays.
+
+        Args:
+            constants: make the list of constants the first argument; otherwise
+                each call reads what their tensors hold then.
+
+        Returns:
+            A function of the inputs (in the structure of the recorded call)
+            that returns arrays; ``jit``, ``vmap``, ``grad`` and export apply.
+
+        Raises:
+            ShapeMismatchError, ArgumentTypeError: an input does not have the
+                recorded shape or dtype.
+
+        Example:
+            >>> tape = record(lambda x: (x * x).sum())(tensor([1.0, 2.0]))
+            >>> jax.grad(tape.as_jax())(jnp.array([3.0, 4.0])).tolist()
+            [6.0, 8.0]
+        """
+        if constants:
+            return lambda values, *inputs: self._run(inputs, list(values))
+        return lambda *inputs: self._run(inputs, None)
+
+    def jaxpr(self) -> Any:
+        """The tape as a jaxpr: one equation an op, by the op's name."""
+        avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
+        args = avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
+        with jax.enable_x64(True):
+            return jax.make_jaxpr(self.as_jax())(*args)
+
+    def replay(self, *inputs: Any, constants: Mapping[int, Any] | None = None) -> Any:
+        """Run the tape on new inputs: Tensors in, Tensors out; arrays in, arrays out.
+
+        Args:
+            inputs: as the recorded call had them.
+            constants: by position in ``tape.constants``, values to use instead.
+
+        Raises:
+            ShapeMismatchError, ArgumentTypeError: a value does not fit.
+
+        Example:
+            >>> record(lambda x: x + 1)(tensor([1.0])).replay(tensor([5.0]))
+            tensor([6.])
+        """
+        flat = jax.tree.leaves(inputs, is_leaf=is_tensor)
+        as_tensors = any(is_tensor(x) for x in flat)
+        bare = jax.tree.map(lambda x: x.detach().jax() if is_tensor(x) else x, inputs, is_leaf=is_tensor)
+        values = None
+        if constants:
+            values = [self._current(c) for c in self.constants]
+            for k, value in constants.items():
+                if not 0 <= k < len(values):
+                    raise ArgumentValueError(f"there is no constant {k}; the tape has {len(values)}")
+                values[k] = value.detach().jax() if is_tensor(value) else value
+        out = self._run(bare, values)
+        return jax.tree.map(from_array, out) if as_tensors else out
+
+    def in_float64(self) -> Callable[..., Any]:
+        """The tape as a pure function that computes every floating value in float64.
+
+        What finite differences need: the same ops on wider numbers, whatever
+        dtype inputs, constants and casts had.  Random draws keep their numbers.
+        """
+        return lambda *inputs: self._run(inputs, None, wide=True)
+
+    def _current(self, constant: Constant) -> Any:
+        t = constant.tensor
+        # A tensor the tape itself overwrote is meant as it was when it was read.
+        if t is None or t._cell.node is constant.node or id(t._cell.node) in self._made:
+            return executor.force(constant.node)
+        return t.detach().jax()
+
+    def _run(self, inputs: Sequence[Any], constants: list[Any] | None, wide: bool = False) -> Any:
+        flat, tree = jax.tree.flatten(tuple(inputs))
+        if len(flat) != len(self.inputs) or (self._in_tree is not None and tree != self._in_tree):
+            raise ArgumentValueError(
+                f"the tape was recorded with {len(self.inputs)} input(s) of structure {self._in_tree}, "
+                f"this call has {len(flat)} of {tree}"
+            )
+        with jax.enable_x64(True):
+            env: dict[int, Any] = {}
+            for k, (node, value) in enumerate(zip(self.inputs, flat, strict=True)):
+                env[id(node)] = _widen(value) if wide else _fitting(f"input {k}", node, value)
+            listed = self.constants
+            given = [self._current(c) for c in listed] if constants is None else constants
+            if len(given) != len(listed):
+                raise ArgumentValueError(f"the tape has {len(listed)} constants, got {len(given)}")
+            for k, (c, value) in enumerate(zip(listed, given, strict=True)):
+                env[id(c.node)] = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
+            for e in self.entries:
+                env[id(e.node)] = self._evaluate(e, env, wide)
+            out = [env[id(n)] for n in self.outputs]
+        if self._out_tree is None:
+            return out[0] if len(out) == 1 else tuple(out)
+        return jax.tree.unflatten(self._out_tree, out)
+
+    def _evaluate(self, e: Entry, env: dict[int, Any], wide: bool) -> Any:
+        args = [env[id(i)] for i in e.inputs]
+        for i, stop in enumerate(self._stops.get(id(e.node), ())):
+            if stop:
+                args[i] = jax.lax.stop_gradient(args[i])
+        numbers = [env[id(r)] if isinstance(r, Node) else r for r in e.runtime]
+        call = widened(e.node.call) if wide else e.node.call
+        value = call.bind(*args, *numbers)
+        if wide:
+            value = _widen(value)
+        return jax.lax.stop_gradient(value) if e.stop else value
+
+
+def widened(call: Any) -> Any:
+    """The same call on operands whose floating dtypes are float64."""
+    if call.foreign:
+        raise AutogradError(f"[{call!r}] the result of a transform holds values and cannot be computed in float64")
+    if isinstance(call, Pullback):
+        return pullback(widened(call.call), call.i)
+    avals = tuple(Aval(a.shape, float64 if is_floating(a.dtype) else a.dtype) for a in call.avals)
+    static = dict(call.kwargs)
+    if call.op.name == "convert" and is_floating(static["dtype"]):
+        static["dtype"] = float64
+    return call.op.call(avals, static, call.present)
+
+
+def _widen(value: Any) -> Any:
+    array = value if isinstance(value, jax.Array) else jnp.asarray(value)
+    return array.astype(float64) if is_floating(array.dtype) else array
+
+
+def _typed(node: Node) -> str:
+    return f"{node.aval.dtype}{list(node.aval.shape)}"
+
+
+def _fitting(what: str, node: Node, value: Any) -> Any:
+    array = value if isinstance(value, jax.Array) else jnp.asarray(value)
+    if tuple(array.shape) != node.aval.shape:
+        raise ShapeMismatchError(
+            f"[replay] {what} has another shape than was recorded", expected=node.aval.shape, got=array.shape
+        )
+    if array.dtype != node.aval.dtype:
+        raise ArgumentTypeError(
+            f"[replay] {what} must be {node.aval.dtype} as recorded, got {array.dtype}; cast it first"
+        )
+    return array
+
+
+class record:  # noqa: N801  (reads like a verb: with record() as tape)
+    """Record a block or a function call on a ``Tape``.
+
+    ``with record(inputs=[x]) as tape:`` records the block in this thread; its
+    outputs are the results nothing in the block consumed, or those named by
+    ``tape.finish``.  ``record(fn)(*example)`` calls ``fn`` on the example and
+    returns the tape, with the example's tensors as inputs.
+
+    Example:
+        >>> x = tensor([1.0, 2.0])
+        >>> with record(inputs=[x]) as tape:
+        ...     y = (x * x).sum()
+        >>> tape.replay(tensor([3.0, 4.0])).item()
+        25.0
+    """
+
+    def __init__(self, fn: Callable[..., Any] | None = None, *, inputs: Sequence[Tensor] | None = None) -> None:
+        if fn is not None and not callable(fn):
+            raise ArgumentTypeError(f"record takes a function, got {type(fn).__name__}; name tensors with inputs=[...]")
+        self.fn = fn
+        self.inputs = inputs
+        self.open: list[Tape] = []
+
+    def __enter__(self) -> Tape:
+        tape = Tape()
+        if self.inputs is not None:
+            tape.inputs = [t._node for t in self.inputs]
+        self.open.append(tape)
+        STATE.tapes.append(tape)
+        return tape
+
+    def __exit__(self, *exc: object) -> None:
+        tape = self.open.pop()
+        STATE.tapes.remove(tape)
+        if exc[0] is None and not tape.outputs:
+            tape.finish(None, None)
+
+    def __call__(self, *example: Any) -> Tape:
+        if self.fn is None:
+            raise ArgumentTypeError("record() without a function is a context manager; use record(fn)(*example)")
+        flat, tree = jax.tree.flatten(example, is_leaf=is_tensor)
+        fresh = [_fresh(x) for x in flat]
+        tape = Tape()
+        tape._in_tree = jax.tree.structure(jax.tree.unflatten(tree, [0] * len(flat)))
+        tape.inputs = [t._node for t in fresh]
+        STATE.tapes.append(tape)
+        try:
+            out = self.fn(*jax.tree.unflatten(tree, fresh))
+        finally:
+            STATE.tapes.remove(tape)
+        leaves, out_tree = jax.tree.flatten(out, is_leaf=is_tensor)
+        for x in leaves:
+            if not is_tensor(x):
+                raise ArgumentTypeError(f"[record] the function must return Tensors, got {type(x).__name__}")
+        tape.finish(None, leaves)
+        tape._out_tree = jax.tree.structure(jax.tree.unflatten(out_tree, [0] * len(leaves)))
+        return tape
+
+
+def _fresh(x: Any) -> Tensor:
+    """An input of its own, even where one tensor is given twice."""
+    from .creation import as_tensor
+
+    t = as_tensor(x)
+    out = Tensor(leaf(t.detach().jax()))
+    return out.requires_grad_() if t.requires_grad else out

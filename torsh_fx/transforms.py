@@ -1,0 +1,257 @@
+"""JAX's transforms on functions of Tensors or arrays, with JAX's names and arguments.
+
+Tensors in, Tensors out; arrays in, arrays out; both in any pytree.  ``detach``,
+``no_grad`` and ``backward()`` inside a transformed function mean what they mean
+outside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from .lift import Inside, call, is_tensor
+from .state import STATE
+from .tensor import Tensor, from_array
+
+Fn = Callable[..., Any]
+
+
+def value_and_grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
+    """A function that returns ``(fn(...), gradient)``.
+
+    Args:
+        fn: function with a scalar result, Tensor or array; with ``has_aux`` a
+            pair (scalar, anything).
+        argnums: position(s) of the arguments to differentiate by.
+        has_aux: ``fn`` returns an auxiliary result beside the scalar.
+
+    Returns:
+        A function with ``fn``'s arguments that returns ``(value, grads)``, or
+        ``((value, aux), grads)``.
+
+    Raises:
+        TypeError: the result is not a real scalar, as ``jax.grad`` raises.
+
+    Example:
+        >>> v, g = value_and_grad(lambda x: (x * x).sum())(tensor([1.0, 2.0]))
+        >>> v.item(), g.tolist()
+        (5.0, [2.0, 4.0])
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        inside = Inside(fn, "value_and_grad", scalar=True, has_aux=has_aux)
+        plain = jax.value_and_grad(inside, argnums, has_aux=has_aux)
+
+        def shaped(*a: Any, **k: Any) -> Any:
+            out, grads = plain(*a, **k)
+            value, aux = out if has_aux else (out, None)
+            value = from_array(value) if inside.gave_tensor else value
+            return ((value, aux), grads) if has_aux else (value, grads)
+
+        return call(inside, shaped, args, kwargs)
+
+    return wrapped
+
+
+def grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
+    """A function that returns the gradient of ``fn``'s scalar result.
+
+    Args:
+        fn: function with a scalar result, Tensor or array.
+        argnums: position(s) of the arguments to differentiate by.
+        has_aux: ``fn`` returns (scalar, anything); so does the result then.
+
+    Example:
+        >>> grad(lambda x: (x * x).sum())(tensor([1.0, 2.0])).tolist()
+        [2.0, 4.0]
+    """
+    both = value_and_grad(fn, argnums, has_aux)
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        out, grads = both(*args, **kwargs)
+        return (grads, out[1]) if has_aux else grads
+
+    return wrapped
+
+
+def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
+    """``(fn(*primals), pullback)``; the pullback maps a cotangent to a tuple of gradients.
+
+    Example:
+        >>> out, pull = vjp(lambda x: x * x, tensor([3.0]))
+        >>> pull(tensor([1.0]))[0].tolist()
+        [6.0]
+    """
+    inside = Inside(fn, "vjp", has_aux=has_aux)
+    with jax.enable_x64(True):
+        found = jax.vjp(inside, *_plain(inside, primals), has_aux=has_aux)
+    out, pull, *aux = found
+    return (out, _on_tensors(pull), *aux)
+
+
+def jvp(fn: Fn, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """``(fn(*primals), tangent of the result)`` for tangents of the primals.
+
+    Example:
+        >>> jvp(lambda x: x * x, (tensor([3.0]),), (tensor([1.0]),))[1].tolist()
+        [6.0]
+    """
+    inside = Inside(fn, "jvp", has_aux=has_aux)
+
+    def transformed(p: Any, t: Any) -> Any:
+        return jax.jvp(inside, tuple(p), tuple(t), has_aux=has_aux)
+
+    return call(inside, transformed, (tuple(primals), tuple(tangents)), {})
+
+
+def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
+    """``(fn(*primals), pushforward)``; the pushforward maps tangents to the result's tangent.
+
+    Example:
+        >>> out, push = linearize(lambda x: x * x, tensor([3.0]))
+        >>> push(tensor([1.0])).tolist()
+        [6.0]
+    """
+    inside = Inside(fn, "linearize", has_aux=has_aux)
+    with jax.enable_x64(True):
+        found = jax.linearize(inside, *_plain(inside, primals), has_aux=has_aux)
+    out, push, *aux = found
+    return (out, _on_tensors(push), *aux)
+
+
+def jacrev(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
+    """The Jacobian of ``fn``, row by row (reverse mode).
+
+    Example:
+        >>> jacrev(lambda x: x * x)(tensor([1.0, 2.0])).tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
+    """
+    return _derivative("jacrev", jax.jacrev, fn, argnums, has_aux)
+
+
+def jacfwd(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
+    """The Jacobian of ``fn``, column by column (forward mode).
+
+    Example:
+        >>> jacfwd(lambda x: x * x)(tensor([1.0, 2.0])).tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
+    """
+    return _derivative("jacfwd", jax.jacfwd, fn, argnums, has_aux)
+
+
+def hessian(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
+    """The matrix of second derivatives of ``fn`` (forward over reverse).
+
+    Example:
+        >>> hessian(lambda x: (x * x * x).sum())(tensor([1.0, 2.0])).tolist()
+        [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return _derivative("hessian", jax.hessian, fn, argnums, has_aux)
+
+
+def _derivative(name: str, transform: Any, fn: Fn, argnums: Any, has_aux: bool) -> Fn:
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        inside = Inside(fn, name, has_aux=has_aux)
+        return call(inside, transform(inside, argnums, has_aux=has_aux), args, kwargs)
+
+    return wrapped
+
+
+def vmap(
+    fn: Fn,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Fn:
+    """``fn`` over a batch axis of its arguments.
+
+    Example:
+        >>> vmap(lambda x: x.sum())(tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [3.0, 7.0]
+    """
+    named = {} if axis_name is None else {"axis_name": axis_name}
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        inside = Inside(fn, "vmap")
+        batched = jax.vmap(inside, in_axes, out_axes, axis_size=axis_size, spmd_axis_name=spmd_axis_name, **named)
+        return call(inside, batched, args, kwargs)
+
+    return wrapped
+
+
+def jit(fn: Fn, **options: Any) -> Fn:
+    """``fn`` compiled by XLA, as ``jax.jit``, whose options it takes.
+
+    Example:
+        >>> jit(lambda x: x * 2)(tensor([1.0])).tolist()
+        [2.0]
+    """
+    compiled: dict[Any, tuple[Inside, Any]] = {}
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flags = tuple(t.requires_grad for t in jax.tree.leaves((args, kwargs), is_leaf=is_tensor) if is_tensor(t))
+        # What a trace bakes in beyond avals: flags, grad mode, the user's x64.
+        key = (flags, STATE.grad, bool(jax.config.jax_enable_x64))
+        if key not in compiled:
+            inside = Inside(fn, "jit")
+            inside.flags = list(flags)
+            compiled[key] = inside, jax.jit(inside, **options)
+        inside, jitted = compiled[key]
+        return call(inside, jitted, args, kwargs)
+
+    return wrapped
+
+
+def checkpoint(
+    fn: Fn, *, prevent_cse: bool = True, policy: Any = None, static_argnums: int | tuple[int, ...] = ()
+) -> Fn:
+    """``fn``, recomputed in reverse mode instead of keeping its intermediate values.
+
+    Example:
+        >>> grad(checkpoint(lambda x: (x * x).sum()))(tensor([3.0])).tolist()
+        [6.0]
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        inside = Inside(fn, "checkpoint")
+        saved = jax.checkpoint(inside, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+        return call(inside, saved, args, kwargs)
+
+    return wrapped
+
+
+def _plain(inside: Inside, primals: Sequence[Any]) -> list[Any]:
+    """Primals without history; the flags of leaves go along."""
+    flat, tree = jax.tree.flatten(tuple(primals), is_leaf=is_tensor)
+    inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
+    for t in flat:
+        if is_tensor(t) and not t.is_leaf:
+            from .rules import AutogradError
+
+            raise AutogradError(f"[{inside.name}] a primal has history ([{t._edge.describe()}]); detach() it first")
+    bare = [from_array(t.jax()) if is_tensor(t) else t for t in flat]
+    return list(jax.tree.unflatten(tree, bare))
+
+
+def _on_tensors(fn: Fn) -> Fn:
+    def wrapped(*args: Any) -> Any:
+        with jax.enable_x64(True):
+            return fn(*jax.tree.map(_bare, args, is_leaf=is_tensor))
+
+    return wrapped
+
+
+def _bare(x: Any) -> Any:
+    return from_array(x.detach().jax()) if isinstance(x, Tensor) else x
