@@ -14,7 +14,7 @@ from .op import Sample, Scalar
 from .samples import EDGES, INF, samples, unary, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 GELU_K = math.sqrt(2 / math.pi)
 GELU_C = 0.044715
@@ -147,7 +147,7 @@ def _inside(x: Array, low: Array | None, high: Array | None) -> Array:
     special=(*EDGES, 0.1),
     torch="clamp",
 )
-def clamp_number(x: Array, *, min: Scalar = None, max: Scalar = None) -> Array:  # noqa: A002
+def clamp_number(x: Array, *, min: Scalar | None = None, max: Scalar | None = None) -> Array:
     """Limit to [min, max], numbers rounded once to x's dtype; NaN passes.
 
     Either bound may be absent.  With min > max the result is max everywhere.
@@ -167,7 +167,7 @@ def clamp_number(x: Array, *, min: Scalar = None, max: Scalar = None) -> Array: 
 
 
 @clamp_number.vjp("x")
-def _(g: Grad, x: Array, min: Array | None, max: Array | None) -> Array:  # noqa: A002
+def _(g: Grad, x: Array, min: Array | None, max: Array | None) -> Array:
     return jnp.where(_inside(x, min, max), g, jnp.zeros_like(g))
 
 
@@ -209,7 +209,7 @@ def _(g: Grad, x: Array, low: Array, high: Array) -> Array:
     return jnp.where((x > high) | (low > high), g, jnp.zeros_like(g))
 
 
-def clamp(x: Any, *, min: Any = None, max: Any = None) -> Array:  # noqa: A002
+def clamp(x: Any, *, min: Any = None, max: Any = None) -> Array:
     """Clamp: numbers as bounds are ``clamp_number``, arrays or tracers ``clamp_tensor``.
 
     Raises:
@@ -222,10 +222,10 @@ def clamp(x: Any, *, min: Any = None, max: Any = None) -> Array:  # noqa: A002
     if min is None and max is None:
         raise ArgumentValueError("[clamp] at least one of min and max must be given")
     if not isinstance(min, jax.Array) and not isinstance(max, jax.Array):
-        return clamp_number(x, min=min, max=max)  # type: ignore[no-any-return]
+        return clamp_number(x, min=min, max=max)
     lowest, highest = extremes(x.dtype)
     low = lowest if min is None else min
-    return clamp_tensor(x, low, highest if max is None else max)  # type: ignore[no-any-return]
+    return clamp_tensor(x, low, highest if max is None else max)
 
 
 def extremes(dtype: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from .op import Sample, Scalar
 from .samples import EDGES, binary, samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 @elementwise(samples=binary(), special=EDGES, torch="add", jointly_linear=True)

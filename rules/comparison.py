@@ -64,7 +64,7 @@ isfinite = _question("isfinite", "Neither infinite nor NaN.", _shown("isfinite(j
 def _step(name: str, summary: str, example: str, fn: Any) -> Row:
     def forward(x: Array) -> Array:
         whole = x.dtype == bool or (name != "sign" and not jnp.issubdtype(x.dtype, jnp.floating))
-        return x if whole else fn(x)  # type: ignore[no-any-return]
+        return x if whole else fn(x)
 
     forward.__name__, forward.__module__ = name, __name__
     forward.__doc__ = _DOC.format(
@@ -83,7 +83,7 @@ sign = _step("sign", "Sign: -1, 0 or 1.", _shown("sign(jnp.float32(-3))", "-1.0"
 floor = _step("floor", "Largest integer not above x.", _shown("floor(jnp.float32(1.5))", "1.0"), jnp.floor)
 ceil = _step("ceil", "Smallest integer not below x.", _shown("ceil(jnp.float32(1.5))", "2.0"), jnp.ceil)
 trunc = _step("trunc", "x rounded towards 0.", _shown("trunc(jnp.float32(-1.5))", "-1.0"), jnp.trunc)
-round = _step("round", "Nearest integer, halves to even.", _shown("round(jnp.float32(2.5))", "2.0"), jnp.round)  # noqa: A001
+round = _step("round", "Nearest integer, halves to even.", _shown("round(jnp.float32(2.5))", "2.0"), jnp.round)
 
 
 @elementwise(numeric=True, samples=binary(low2=0.5, high2=2), torch="remainder")
@@ -100,12 +100,12 @@ def remainder(a: Array, b: Array) -> Array:
 
 
 @remainder.vjp("a")
-def _(g: Any) -> Array:
-    return g  # type: ignore[no-any-return]
+def _(g: Array) -> Array:
+    return g
 
 
 @remainder.vjp("b")
-def _(g: Any, a: Array, b: Array) -> Array:
+def _(g: Array, a: Array, b: Array) -> Array:
     return -g * jnp.floor(jax.lax.stop_gradient(a / b))
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
+
+config: Any = jax.config  # type checkers do not know its options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +25,7 @@ def under_x64(fn: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(fn)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if jax.config.jax_enable_x64 and _promotion_is_standard():
+        if config.jax_enable_x64 and _promotion_is_standard():
             return fn(*args, **kwargs)
         with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return fn(*args, **kwargs)
@@ -32,15 +34,10 @@ def under_x64(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def _promotion_is_standard() -> bool:
-    # ``values`` is the public, context-aware way to read the two options.
-    values = jax.config
-    return (
-        values.jax_numpy_dtype_promotion == "standard"  # type: ignore[attr-defined]
-        and values.jax_numpy_rank_promotion == "allow"  # type: ignore[attr-defined]
-    )
+    return bool(config.jax_numpy_dtype_promotion == "standard" and config.jax_numpy_rank_promotion == "allow")
 
 
 def matmul_precision() -> str | None:
     """The precision products run in: what the user chose, else exact float32."""
-    chosen = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+    chosen = config.jax_default_matmul_precision
     return "highest" if chosen is None else str(chosen)

@@ -28,7 +28,7 @@ from .primitive import bind
 from .samples import values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
 PRECISIONS = {"default", "fastest", "bfloat16", "high", "bfloat16_3x", "tensorfloat32", "highest", "float32"} | {

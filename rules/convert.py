@@ -16,7 +16,7 @@ from .samples import samples, unary, values
 from .shape import shape_of
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 @linear(samples=unary(), torch="clone")

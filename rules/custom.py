@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from .broadcast import Shape
+from .context import config
 from .errors import ArgumentTypeError, AutogradError
 from .kinds import general
 from .op import Aval, Call
@@ -124,5 +125,5 @@ def custom(name: str, fn: Callable[..., Any], *xs: Any) -> Array:
         >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
         6.0
     """
-    x64 = bool(jax.config.jax_enable_x64)
-    return custom_row(*xs, name=name, fn=fn, x64=x64)  # type: ignore[no-any-return]
+    x64 = bool(config.jax_enable_x64)
+    return custom_row(*xs, name=name, fn=fn, x64=x64)

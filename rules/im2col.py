@@ -18,7 +18,7 @@ from .primitive import bind
 from .samples import samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 Pair = tuple[int, int]  # what the check makes of a parameter: one integer an axis
 
 

@@ -23,7 +23,7 @@ from .samples import samples, values
 from .shape import shape_of
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 @linear(

@@ -15,7 +15,7 @@ from .op import Aval, Call, Fails, Sample
 from .samples import samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 def _skipped(aval: Aval) -> bool:

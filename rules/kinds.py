@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -75,7 +76,7 @@ def _elementwise_check(made: Row, floating: bool, numeric: bool, dtype: Any) -> 
             if floating and not jnp.issubdtype(aval.dtype, jnp.floating):
                 raise ArgumentTypeError(f"[{made.name}] {name} must be floating, got {aval.dtype}; cast it first")
         out = promoted(*(a.dtype for a in avals)) if dtype is None else np.dtype(dtype)
-        if numeric and out == bool:
+        if numeric and jnp.issubdtype(out, jnp.bool_):
             raise ArgumentTypeError(f"[{made.name}] is not defined on bool; cast {made.operands[0]} first")
         return broadcast_shapes(made.name, *(a.shape for a in avals)), out
 
@@ -84,10 +85,26 @@ def _elementwise_check(made: Row, floating: bool, numeric: bool, dtype: Any) -> 
 
 def promoted(*dtypes: Any) -> np.dtype[Any]:
     """JAX's promotion of strong types (the Tensor layer promotes before it gets here)."""
-    out = dtypes[0]
+    out: np.dtype[Any] = np.dtype(dtypes[0])
     for other in dtypes[1:]:
         out = jnp.promote_types(out, other)
-    return np.dtype(out)
+    return out
+
+
+def shown(value: Any) -> str:
+    """What came, for a message: its type, and the value where that is short."""
+    plain = isinstance(value, (str, bytes, bool, int, float, complex))
+    return f"{type(value).__name__} {value!r:.40}" if plain else type(value).__name__
+
+
+def integer_of(op: str, name: str, value: Any) -> int:
+    """``value`` as an int: Python's, NumPy's or anything else with ``__index__``, but no bool."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ArgumentTypeError(f"[{op}] {name} must be an integer, got {shown(value)}")
 
 
 def axis_of(op: str, axis: Any, shape: Shape, *, extra: int = 0) -> int:
@@ -105,7 +122,7 @@ def axis_of(op: str, axis: Any, shape: Shape, *, extra: int = 0) -> int:
 
 def axes_of(op: str, axes: Any, shape: Shape) -> tuple[int, ...]:
     """Several axes normalised; a repeated one is refused."""
-    if isinstance(axes, (int, np.integer)):
+    if not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, dict, set)):
         axes = (axes,)
     out: list[int] = []
     for axis in axes:

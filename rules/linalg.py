@@ -18,7 +18,7 @@ from .primitive import bind
 from .samples import values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 def _samples() -> list[Sample]:
@@ -154,7 +154,7 @@ def _(g: Grad, a: Array, avals: tuple[Aval, ...], precision: str | None) -> Arra
 
 
 @matmul.batch
-def _(size: Any, args: Sequence[Any], dims: Sequence[int | None], call: Call) -> Array | None:
+def _(size: Any, args: Sequence[Any], dims: Sequence[Any], call: Call) -> Array | None:
     """vmap of a product is a product with one more batch axis."""
     (a, b), (da, db) = args, dims
     rank_a, rank_b = len(call.avals[0].shape), len(call.avals[1].shape)

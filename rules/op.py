@@ -32,14 +32,15 @@ from .broadcast import Shape, reduce_grad_to_shape
 from .context import under_x64
 from .errors import (
     ArgumentTypeError,
+    ArgumentValueError,
     AutogradError,
     OperandError,
     ShapeMismatchError,
 )
 
-Scalar = Annotated[Any, "scalar"]
-Index = Annotated[Any, "index"]
-Indices = Annotated[Any, "indices"]
+Scalar = Annotated[jax.Array | float, "scalar"]
+Index = Annotated[jax.Array, "index"]
+Indices = Annotated[jax.Array, "indices"]
 
 RUNTIME = ("scalar", "index", "indices")
 
@@ -207,7 +208,7 @@ class Row:
 
     # -- asking --------------------------------------------------------------
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
+    def __call__(self, *args: Any, **params: Any) -> jax.Array:
         from .primitive import apply
 
         return apply(self, args, params)
@@ -246,6 +247,7 @@ class Row:
         if not self.variadic and len(avals) != len(self.operands):
             raise OperandError(f"[{self.name}] takes {len(self.operands)} operand(s), got {len(avals)}")
         out = self.check_fn(*avals, **static)  # type: ignore[misc]
+        check_size(self.name, out[0], out[1])
         normal = {**static, **(out[2] if len(out) > 2 else {})}
         if normal == static:
             call = Call(self, avals, tuple(static.items()), present, Aval(tuple(out[0]), np.dtype(out[1])))
@@ -448,6 +450,13 @@ def missing_derivative(call: Call, i: int) -> AutogradError:
     rule = call.op.rules.get(call.op.operand_name(i))
     why = rule.why if isinstance(rule, Missing) else "it is not differentiable"
     return AutogradError(f"[{call!r}] has no derivative for its operand {call.op.operand_name(i)!r}: {why}")
+
+
+def check_size(op: str, shape: Any, dtype: Any) -> None:
+    """Refuse what no machine can address: XLA ends the process there."""
+    known = all(isinstance(extent, int) for extent in shape)
+    if known and max((math.prod(shape), *shape)) * np.dtype(dtype).itemsize >= 2**62:
+        raise ArgumentValueError(f"[{op}] a {np.dtype(dtype)} array of shape {list(shape)} is too large to exist")
 
 
 def check_number(op: str, name: str, value: Any) -> None:

@@ -14,7 +14,7 @@ from .op import Aval, Fails, Row, Sample
 from .samples import EDGES, binary, samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 def _power(x: Array, exponent: float) -> Array:
@@ -70,7 +70,7 @@ _elementwise_check: Any = pow_number.check_fn
 def _(x: Aval, *, exponent: Any) -> Any:
     if not isinstance(exponent, numbers.Real):
         raise ArgumentTypeError(f"[pow] exponent must be a number, got {type(exponent).__name__}")
-    if not jnp.issubdtype(x.dtype, jnp.floating) and not (float(exponent).is_integer() and exponent >= 0):
+    if not jnp.issubdtype(x.dtype, jnp.floating) and not (float(exponent).is_integer() and float(exponent) >= 0):
         raise ArgumentTypeError(
             f"[pow] x of {x.dtype} takes only whole exponents from 0 up, got {exponent}; cast it to a float first"
         )
@@ -125,7 +125,7 @@ def _(g: Grad, x: Array, n: Array, out: Array) -> Array:
     return jnp.where(zero, jnp.zeros_like(g), out * jnp.log(safe) * g)
 
 
-def pow(x: Any, exponent: Any) -> Array:  # noqa: A001  (PyTorch's name)
+def pow(x: Any, exponent: Any) -> Array:
     """Power, xⁿ: a Python number is ``pow_number``, an array or tracer ``pow_tensor``.
 
     Raises:
@@ -137,7 +137,7 @@ def pow(x: Any, exponent: Any) -> Array:  # noqa: A001  (PyTorch's name)
     """
     number: Row = pow_number
     if isinstance(exponent, (int, float)):
-        return number(x, exponent=exponent)  # type: ignore[no-any-return]
+        return number(x, exponent=exponent)
     if hasattr(exponent, "dtype"):
-        return pow_tensor(x, exponent)  # type: ignore[no-any-return]
+        return pow_tensor(x, exponent)
     raise ArgumentTypeError(f"[pow] exponent must be a number or an array, got {type(exponent).__name__}")

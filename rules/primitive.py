@@ -47,9 +47,10 @@ def bind_call(call: Call, *args: Any) -> Any:
     return bind(call, *(jnp.asarray(a) for a in args[: call.n]), *values)
 
 
-def bind(call: Call, *args: Any) -> Any:
+def bind(call: Call, *args: Any) -> jax.Array:
     """Bind ``call`` on operands followed by runtime parameters (arrays all)."""
-    return call.op.primitive.bind(*_vary_alike(args), call=call)
+    out: jax.Array = call.op.primitive.bind(*_vary_alike(args), call=call)
+    return out
 
 
 def as_operands(row: Row, args: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Call, list[Any]]:
@@ -192,12 +193,12 @@ class BatchedCall:
         return BatchedLinear(_linear(self.inner, mask), (*constants, *tangents), self.vmap)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _linear(call: Any, mask: tuple[bool, ...]) -> Any:
     return call.linear(mask) if isinstance(call, BatchedCall) else Linear(call, mask)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _batched(kind: type, inner: Any, dims: tuple[int | None, ...], name: Any, spmd: Any) -> Any:
     def vmap(fn: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
         axis_name = {} if name is None else {"axis_name": name}
@@ -227,7 +228,7 @@ def define_primitives(row: Row) -> None:
 
 def _define(primitive: Any, function: Callable[[Any], Callable[..., Any]]) -> None:
     # The memo of compiled functions is what makes eager calls cheap.
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def jitted(call: Any) -> Any:
         return jax.jit(_laid_out(function(call)))
 

@@ -74,7 +74,7 @@ def _dtype(op: str, dtype: Any, kinds: tuple[Any, ...]) -> np.dtype[Any]:
 def _check_integers(call: Call, **runtime: Any) -> None:
     """Refuse runtime values that are not 64-bit integers."""
     for name in call.op.runtime:
-        value = runtime.get(name)
+        value: Any = runtime.get(name)
         dtype = getattr(value, "dtype", None)
         if isinstance(value, bool) or not (
             isinstance(value, int) if dtype is None else jnp.issubdtype(dtype, jnp.integer) and value.ndim == 0

@@ -15,7 +15,7 @@ from .op import Aval, Call, Fails, Sample
 from .samples import samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 _whole = samples(
     Sample((values(2, 3),)),

@@ -17,7 +17,7 @@ from .op import Aval, Call, Fails, Index, Sample
 from .samples import samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 
 def shape_of(op: str, shape: Any) -> Shape:
@@ -332,7 +332,8 @@ def select(x: Array, *, dim: int, index: Index) -> Array:
         >>> select(jnp.arange(5), dim=0, index=3).item()
         3
     """
-    return jax.lax.dynamic_index_in_dim(x, index, dim, keepdims=False)
+    out: Array = jax.lax.dynamic_index_in_dim(x, index, dim, keepdims=False)
+    return out
 
 
 @select.check
@@ -356,7 +357,8 @@ def _(call: Call, *, index: Any) -> None:
 @select.vjp("x")
 def _(g: Grad, avals: tuple[Aval, ...], dim: int, index: Array) -> Array:
     zeros = jnp.zeros(avals[0].shape, g.dtype)
-    return jax.lax.dynamic_update_index_in_dim(zeros, jnp.expand_dims(g, dim), index, dim)
+    out: Array = jax.lax.dynamic_update_index_in_dim(zeros, jnp.expand_dims(g, dim), index, dim)
+    return out
 
 
 @linear(

@@ -14,7 +14,7 @@ from .op import Aval, Call, Fails, Sample
 from .samples import INF, samples, values
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 _samples = samples(
     Sample((values(2, 3),), {"dim": 1}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from .kinds import elementwise
 from .samples import EDGES, unary
 
 Array = jax.Array
-Grad = Any
+Grad = jax.Array
 
 # Constants stay Python floats: JAX rounds them once, to the operand's dtype.
 LN2, LN10 = math.log(2.0), math.log(10.0)
@@ -328,7 +327,7 @@ def _(g: Grad, x: Array) -> Array:
 
 
 @elementwise(samples=unary(), special=EDGES, torch="abs")
-def abs(x: Array) -> Array:  # noqa: A001  (PyTorch's name)
+def abs(x: Array) -> Array:
     """Absolute value.
 
     Gradient: sign(x)·g with slope 0 at ±0 and at NaN, PyTorch's choice.

@@ -55,21 +55,32 @@ def common(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     if is_number(b):
         a = operand(op, a)
         dtype = with_number(a.dtype, as_number(b))
-        return cast(a, dtype), filled(b, dtype)
+        return cast(a, dtype), filled(b, dtype, op=op)
     if is_number(a):
         b = operand(op, b)
         dtype = with_number(b.dtype, as_number(a))
-        return filled(a, dtype), cast(b, dtype)
+        return filled(a, dtype, op=op), cast(b, dtype)
     a, b = operand(op, a), operand(op, b)
     dtype = result_type(((a.dtype, a.ndim > 0), (b.dtype, b.ndim > 0)))
     return cast(a, dtype), cast(b, dtype)
 
 
-def filled(value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Tensor:
+def filled(value: Any, dtype: Any, shape: tuple[int, ...] = (), op: str = "full") -> Tensor:
     """A constant whose number is a runtime value, not part of the program."""
+    return apply(OPS["full"], value=fitting(op, value, dtype), shape=shape, dtype=dtype)
+
+
+def fitting(op: str, value: Any, dtype: Any) -> Number:
+    """A number as one of ``dtype``; an integer type must be able to hold it (unsigned ones wrap −1, as in PyTorch)."""
     number = as_number(value)
-    number = float(number) if is_floating(dtype) else int(number)
-    return apply(OPS["full"], value=number, shape=shape, dtype=dtype)
+    if is_floating(dtype):
+        return _as_float(number)
+    if dtype == bool:
+        return bool(number)
+    info = np.iinfo(dtype)
+    if not math.isfinite(number) or not min(info.min, -info.max) <= int(number) <= info.max:
+        raise ArgumentValueError(f"[{op}] {number} does not fit in {dtype}")
+    return int(number)
 
 
 def scalar_op(row: Row, x: Tensor, number: Any) -> Tensor:
@@ -108,7 +119,7 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     """a − alpha·b, broadcasting.  Gradient: (g, −alpha·g)."""
     for x in (a, b):
-        if isinstance(x, Tensor) and category(x.dtype) == 0 and (isinstance(x, Tensor) and not is_number(b)):
+        if isinstance(x, Tensor) and x.dtype == bool:
             raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
     if alpha != 1:
         b = mul(b, alpha)
@@ -164,7 +175,7 @@ _exponents: dict[Any, float] = {}
 _RUNTIME = object()
 
 
-def pow(x: Any, exponent: Any) -> Tensor:  # noqa: A001
+def pow(x: Any, exponent: Any) -> Tensor:
     """xⁿ for a number or a Tensor.  Gradient: n·xⁿ⁻¹·g, and xⁿ·ln x·g for a tensor exponent."""
     if is_number(exponent) and isinstance(x, Tensor):
         number = as_number(exponent)
@@ -172,7 +183,7 @@ def pow(x: Any, exponent: Any) -> Tensor:  # noqa: A001
         if not is_floating(x.dtype):
             if number < 0:
                 raise ArgumentValueError("[pow] an integer tensor cannot have a negative exponent; cast it to float")
-            return apply(OPS["pow"], x, exponent=int(number))
+            return apply(OPS["pow"], x, exponent=fitting("pow", number, x.dtype))
         number = _as_float(number)
         if number in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0) or _exponents.setdefault(_place(), number) == number:
             return apply(OPS["pow"], x, exponent=number)
@@ -249,12 +260,12 @@ tanh = _unary("tanh", OPS["tanh"], False)
 sigmoid = _unary("sigmoid", OPS["sigmoid"], False)
 log10 = _unary("log10", OPS["log10"], False)
 log2 = _unary("log2", OPS["log2"], False)
-abs = _unary("abs", OPS["abs"], True)  # noqa: A001
+abs = _unary("abs", OPS["abs"], True)
 sign = _unary("sign", OPS["sign"], True)
 floor = _unary("floor", OPS["floor"], True)
 ceil = _unary("ceil", OPS["ceil"], True)
 trunc = _unary("trunc", OPS["trunc"], True)
-round = _unary("round", OPS["round"], True)  # noqa: A001
+round = _unary("round", OPS["round"], True)
 relu = _unary("relu", OPS["relu"], True)
 isnan = _unary("isnan", OPS["isnan"], True)
 isinf = _unary("isinf", OPS["isinf"], True)
@@ -267,7 +278,7 @@ def square(x: Tensor) -> Tensor:
     return pow(x, 2)
 
 
-def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002
+def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """Limit to [min, max]: numbers or Tensors.  Gradient: g inside and on the bounds, else 0."""
     t = operand("clamp", x)
     if min is None and max is None:
@@ -286,17 +297,12 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002
     for bound in (min, max):
         if bound is not None:
             dtype = with_number(dtype, as_number(bound))
-    limits = {k: _of_dtype(v, dtype) for k, v in (("min", min), ("max", max)) if v is not None}
+    limits = {k: fitting("clamp", v, dtype) for k, v in (("min", min), ("max", max)) if v is not None}
     return apply(OPS["clamp"], cast(t, dtype), **limits)
 
 
 def _bound(value: Any, dtype: Any) -> Tensor:
-    return filled(value, dtype) if is_number(value) else cast(operand("clamp", value), dtype)
-
-
-def _of_dtype(value: Any, dtype: Any) -> Number:
-    number = as_number(value)
-    return float(number) if is_floating(dtype) else int(number)
+    return filled(value, dtype, op="clamp") if is_number(value) else cast(operand("clamp", value), dtype)
 
 
 def where(condition: Any, a: Any, b: Any) -> Tensor:
@@ -304,7 +310,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     c = operand("where", condition)
     if is_number(a) and is_number(b):
         dtype = int64 if isinstance(a, int) and isinstance(b, int) else get_default_dtype()
-        return apply(OPS["where"], c, filled(a, dtype), filled(b, dtype))
+        return apply(OPS["where"], c, filled(a, dtype, op="where"), filled(b, dtype, op="where"))
     return apply(OPS["where"], c, *common("where", a, b))
 
 

@@ -150,19 +150,16 @@ def _seed(root: Tensor, gradient: Any) -> Tensor:
             )
         gradient = ones_node(root._node.aval)
         return Tensor(gradient)
-    if not isinstance(gradient, Tensor):
-        from .creation import as_tensor
+    from .creation import as_tensor
 
-        gradient = as_tensor(gradient)
-    if gradient.shape != root.shape:
+    seed = as_tensor(gradient)
+    if seed.shape != root.shape:
         raise ShapeMismatchError(
-            "[backward] the gradient must have the root's shape", expected=root.shape, got=gradient.shape
+            "[backward] the gradient must have the root's shape", expected=root.shape, got=seed.shape
         )
-    if gradient.dtype != root.dtype:
-        raise ArgumentTypeError(
-            f"[backward] the gradient must have the root's dtype {root.dtype}, got {gradient.dtype}"
-        )
-    return gradient
+    if seed.dtype != root.dtype:
+        raise ArgumentTypeError(f"[backward] the gradient must have the root's dtype {root.dtype}, got {seed.dtype}")
+    return seed
 
 
 _ones: dict[Any, Node] = {}

@@ -20,6 +20,7 @@ from .creation import tensor
 from .dtypes import float64, is_floating
 from .random import default_generator
 from .rules import ArgumentTypeError, AutogradError
+from .rules.context import config
 from .state import enable_grad
 from .tape import Tape, record
 from .tensor import Tensor
@@ -47,7 +48,7 @@ class Row(NamedTuple):
 class Report:
     """What ``crosscheck`` found; prints as a table."""
 
-    def __init__(self, rows: list[Row], gradients: dict[str, list[np.ndarray[Any, Any] | None]]) -> None:
+    def __init__(self, rows: list[Row], gradients: dict[str, list[np.ndarray[Any, Any]] | None]) -> None:
         self.rows = rows
         self.gradients = gradients
 
@@ -144,7 +145,8 @@ def _host(x: Any) -> np.ndarray[Any, Any]:
 
 def _weights(shape: Sequence[int]) -> np.ndarray[Any, Any]:
     n = int(np.prod(shape))
-    return (0.5 + np.abs(np.cos(1.7 * np.arange(n) + 0.3))).reshape(shape)
+    weights: np.ndarray[Any, Any] = 0.5 + np.abs(np.cos(1.7 * np.arange(n) + 0.3))
+    return weights.reshape(shape)
 
 
 def _scalar(fn: Fn) -> Fn:
@@ -184,7 +186,7 @@ def _by_reference(reference: Fn, hosts: Sequence[Any], active: Sequence[int]) ->
         out = reference(*arrays)
         return out if jnp.ndim(out) == 0 else jnp.sum(out * jnp.asarray(_weights(out.shape), out.dtype))
 
-    with jax.enable_x64(any(h.dtype == float64 for h in hosts) or bool(jax.config.jax_enable_x64)):
+    with jax.enable_x64(any(h.dtype == float64 for h in hosts) or bool(config.jax_enable_x64)):
         return _arrays(jax.grad(scalar, tuple(active))(*map(jnp.asarray, hosts)))
 
 
@@ -228,7 +230,7 @@ def _by_torch(fn: Fn, hosts: Sequence[Any], active: Sequence[int]) -> Any:
     except ImportError:
         return "skipped: PyTorch is not installed (extra: torch)"
     try:
-        args = [torch.tensor(h.astype(np.float32) if h.dtype.name == "bfloat16" else h) for h in hosts]
+        args: list[Any] = [torch.tensor(h.astype(np.float32) if h.dtype.name == "bfloat16" else h) for h in hosts]
         for k in active:
             args[k].requires_grad_()
         out = fn(*args)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 from .arithmetic import operand
 from .rules import ArgumentTypeError, register_vjp
+from .rules.context import config
 from .rules.op import OPS
 from .tensor import Tensor, apply
 
@@ -22,7 +21,7 @@ class CustomOp:
 
     def __call__(self, *operands: Any) -> Tensor:
         tensors = [operand(self.name, x) for x in operands]
-        x64 = bool(jax.config.jax_enable_x64)
+        x64 = bool(config.jax_enable_x64)
         return apply(OPS["custom"], *tensors, name=self.name, fn=self.fn, x64=x64)
 
     def register_vjp(self, derivative: Callable[..., Any]) -> Callable[..., Any]:

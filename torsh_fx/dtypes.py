@@ -51,7 +51,7 @@ def as_dtype(dtype: Any) -> DType:
     if dtype is int:
         return int64
     try:
-        found = np.dtype(dtype)
+        found: DType = np.dtype(dtype)
     except TypeError:
         raise ArgumentTypeError(f"there is no dtype {dtype!r}; known are {[str(d) for d in ALL]}") from None
     if found not in ALL:

@@ -63,7 +63,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared difference, averaged, summed or elementwise."""
     return _reduce("mse_loss", (operand("mse_loss", input) - operand("mse_loss", target)) ** 2, reduction)
 
@@ -77,7 +77,7 @@ def _reduce(op: str, x: Tensor, reduction: str) -> Tensor:
 
 
 def nll_loss(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
     ignore_index: int = -100,
@@ -135,7 +135,7 @@ def _check_classes(op: str, target: Tensor, classes: int) -> None:
 
 
 def cross_entropy(
-    input: Tensor,  # noqa: A002
+    input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
     ignore_index: int = -100,
@@ -237,7 +237,7 @@ def _tuple(op: str, value: Any, n: int) -> tuple[int, ...]:
 
 def _convolution(name: str, n: int) -> Any:
     def conv(
-        input: Tensor,  # noqa: A002
+        input: Tensor,
         weight: Tensor,
         bias: Tensor | None = None,
         stride: Any = 1,
@@ -266,7 +266,7 @@ def _convolution(name: str, n: int) -> Any:
 
 def _transposed(name: str, n: int) -> Any:
     def conv(
-        input: Tensor,  # noqa: A002
+        input: Tensor,
         weight: Tensor,
         bias: Tensor | None = None,
         stride: Any = 1,

@@ -151,13 +151,13 @@ def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
     moved = permute(x, *axes, *rest)
     extents = moved.shape[: len(axes)]
     flat = reshape(moved, math.prod(extents), *moved.shape[len(axes) :])
-    where: Tensor | None = None
-    for extent, index in zip(extents, indices, strict=True):
-        where = index if where is None else where * extent + index
-    out = apply(OPS["take"], flat, where, dim=0)  # type: ignore[arg-type]
+    where = indices[0]
+    for extent, index in zip(extents[1:], indices[1:], strict=True):
+        where = where * extent + index
+    out = apply(OPS["take"], flat, where, dim=0)
     if not adjacent or axes[0] == 0:
         return out
-    k = where.ndim  # type: ignore[union-attr]
+    k = where.ndim
     lead = axes[0]
     order = [*range(k, k + lead), *range(k), *range(k + lead, out.ndim)]
     return apply(OPS["permute"], out, axes=tuple(order))

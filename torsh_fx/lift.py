@@ -17,6 +17,7 @@ import numpy as np
 
 from .graph import Node, Slot, next_serial
 from .rules import AutogradError
+from .rules.context import config
 from .rules.op import Aval
 from .state import STATE
 from .tensor import Tensor, from_array
@@ -32,7 +33,7 @@ class Inside:
     def __init__(self, fn: Callable[..., Any], name: str, scalar: bool = False, has_aux: bool = False) -> None:
         self.fn, self.name, self.scalar, self.has_aux = fn, name, scalar, has_aux
         self.flags: list[bool] = []  # requires_grad of the call's Tensors, in tree order
-        self.user_x64 = bool(jax.config.jax_enable_x64)
+        self.user_x64 = bool(config.jax_enable_x64)
         self.tracking = STATE.grad
         self.gave_tensor = False
         self.__name__ = getattr(fn, "__name__", name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import arithmetic, creation, indexing, inplace, reducing, shaping
-from .dtypes import bfloat16, float16, float32, float64, int32, int64
+from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
 from .tensor import Tensor
 
@@ -36,7 +36,7 @@ def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Calla
                     f"[{function.__name__}] expected a Tensor or a number, got {type(other).__name__}"
                     + ("; make it one with torsh_fx.tensor(...)" if not isinstance(other, (str, type(None))) else "")
                 )
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         return function(other, self) if reflected else function(self, other)
 
     method.__doc__ = f"The {function.__name__} operator" + (", the other operand first." if reflected else ".")
@@ -68,11 +68,11 @@ def _bitwise(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor
     return method
 
 
-def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
+def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, Any], Tensor]:
+    def method(self: Tensor, other: Any) -> Tensor:
         # `x in [a, b]` and `x == None` ask strangers too; they are just not equal.
         if not isinstance(other, Tensor) and not arithmetic.is_number(other) and not hasattr(other, "aval"):
-            return answer
+            return answer  # type: ignore[return-value]
         return function(self, other)
 
     method.__doc__ = f"The {function.__name__} operator; a stranger is just not equal."
@@ -206,7 +206,7 @@ def members() -> dict[str, Any]:
         "bfloat16": _caster(bfloat16, "bfloat16"),
         "long": _caster(int64, "long"),
         "int": _caster(int32, "int"),
-        "bool": _caster(bool, "bool"),
+        "bool": _caster(bool_, "bool"),
         "cpu": _cpu,
     }
 

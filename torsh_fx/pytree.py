@@ -42,7 +42,7 @@ def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
 
 def _unflatten(_: None, children: tuple[Any]) -> Any:
     (value,) = children
-    if isinstance(value, Tensor):  # nesting collapses
+    if isinstance(value, Tensor) or _nested(value):  # nesting collapses
         return value
     if isinstance(value, jax.Array) and value.dtype in ALL:
         return from_array(value)
@@ -52,6 +52,14 @@ def _unflatten(_: None, children: tuple[Any]) -> Any:
     out._cell, out._edge, out._slot, out._view = Box(value), None, None, None  # type: ignore[assignment]
     out._retains = out._stop = False
     return out
+
+
+def _nested(value: Any) -> bool:
+    """Is ``value`` a structure that already holds Tensors, as a Jacobian by several arguments does?"""
+    if not isinstance(value, (tuple, list, dict)):
+        return False
+    leaves = jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, Tensor))
+    return any(isinstance(x, Tensor) for x in leaves)
 
 
 def register() -> None:

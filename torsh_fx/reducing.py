@@ -29,7 +29,7 @@ def _dims(op: str, dim: Any, x: Tensor) -> tuple[int, ...] | None:
     return axes or None
 
 
-def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:  # noqa: A001
+def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim`` (all axes if None); integers in int64.  Gradient: g replicated."""
     t = operand("sum", x)
     if dtype is not None:
@@ -113,24 +113,24 @@ def _extremum(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
     return ValuesIndices(squeeze(values, axis), squeeze(indices, axis))
 
 
-def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001
+def max(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
     return _extremum("max", x, dim, keepdim)
 
 
-def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001
+def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
     return _extremum("min", x, dim, keepdim)
 
 
-def any(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:  # noqa: A001
+def any(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Is any element nonzero (over ``dim``, or at all)?"""
     t = operand("any", x)
     dims = _dims("any", dim, t)
     return apply(OPS["any"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
 
 
-def all(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:  # noqa: A001
+def all(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Are all elements nonzero (over ``dim``, or altogether)?"""
     t = operand("all", x)
     dims = _dims("all", dim, t)

@@ -47,7 +47,7 @@ def is_staging() -> bool:
     return isinstance(jnp.add(np.float32(0), np.float32(0)), jax.core.Tracer)
 
 
-class set_grad_enabled:  # noqa: N801  (PyTorch's name)
+class set_grad_enabled:
     """Set whether ops are recorded for differentiation, as call, context or decorator.
 
     Example:
@@ -94,7 +94,7 @@ class _GradMode:
         return _decorate(fn, self.mode)
 
 
-class no_grad(_GradMode):  # noqa: N801
+class no_grad(_GradMode):
     """Do not record ops for differentiation: ``with no_grad():`` or ``@no_grad()``.
 
     Per thread, restored after exceptions, nests.
@@ -108,7 +108,7 @@ class no_grad(_GradMode):  # noqa: N801
     mode = False
 
 
-class enable_grad(_GradMode):  # noqa: N801
+class enable_grad(_GradMode):
     """Record ops for differentiation, also inside ``no_grad``.
 
     Example:
@@ -137,7 +137,7 @@ def _decorate(fn: F, mode: bool) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-class eager:  # noqa: N801
+class eager:
     """Compute each op as it is called instead of recording it: a switch for debugging.
 
     Example:

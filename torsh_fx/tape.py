@@ -190,9 +190,9 @@ class Tape:
     def _current(self, constant: Constant) -> Any:
         t = constant.tensor
         # A tensor the tape itself overwrote is meant as it was when it was read.
-        if t is None or t._cell.node is constant.node or id(t._cell.node) in self._made:
+        if t is None or id(t._cell.node) in self._made:
             return executor.force(constant.node)
-        return t.detach().jax()
+        return t.jax()
 
     def _run(self, inputs: Sequence[Any], constants: list[Any] | None, wide: bool = False) -> Any:
         flat, tree = jax.tree.flatten(tuple(inputs))
@@ -266,7 +266,7 @@ def _fitting(what: str, node: Node, value: Any) -> Any:
     return array
 
 
-class record:  # noqa: N801  (reads like a verb: with record() as tape)
+class record:
     """Record a block or a function call on a ``Tape``.
 
     ``with record(inputs=[x]) as tape:`` records the block in this thread; its

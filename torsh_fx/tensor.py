@@ -26,6 +26,7 @@ from .dtypes import DType, is_floating
 from .graph import Node, Slot
 from .record import record
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
+from .rules.context import config
 from .rules.op import OPS, Row
 from .state import STATE, ambient_trace, is_staging
 
@@ -118,7 +119,7 @@ class Tensor(Methods):
         """The JAX device (or sharding) that holds the value."""
         value = self._cell.node.value
         if value is None or isinstance(value, jax.core.Tracer):
-            return jax.config.jax_default_device or jax.devices()[0]
+            return config.jax_default_device or jax.devices()[0]
         devices = value.devices()
         return next(iter(devices)) if len(devices) == 1 else value.sharding
 
@@ -184,7 +185,7 @@ class Tensor(Methods):
 
     def _current_edge(self) -> Any:
         if self._view is not None:
-            self._node  # noqa: B018  (a view whose base moved on has a new edge)
+            self._node
         return self._edge
 
     @property

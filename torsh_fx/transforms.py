@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from .lift import Inside, call, is_tensor
+from .rules.context import config
 from .state import STATE
 from .tensor import Tensor, from_array
 
@@ -89,9 +90,9 @@ def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
         [6.0]
     """
     inside = Inside(fn, "vjp", has_aux=has_aux)
+    transform: Any = jax.vjp  # has overloads on a literal has_aux only
     with jax.enable_x64(True):
-        found = jax.vjp(inside, *_plain(inside, primals), has_aux=has_aux)
-    out, pull, *aux = found
+        out, pull, *aux = transform(inside, *_plain(inside, primals), has_aux=has_aux)
     return (out, _on_tensors(pull), *aux)
 
 
@@ -119,9 +120,9 @@ def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
         [6.0]
     """
     inside = Inside(fn, "linearize", has_aux=has_aux)
+    transform: Any = jax.linearize  # has overloads on a literal has_aux only
     with jax.enable_x64(True):
-        found = jax.linearize(inside, *_plain(inside, primals), has_aux=has_aux)
-    out, push, *aux = found
+        out, push, *aux = transform(inside, *_plain(inside, primals), has_aux=has_aux)
     return (out, _on_tensors(push), *aux)
 
 
@@ -202,7 +203,7 @@ def jit(fn: Fn, **options: Any) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flags = tuple(t.requires_grad for t in jax.tree.leaves((args, kwargs), is_leaf=is_tensor) if is_tensor(t))
         # What a trace bakes in beyond avals: flags, grad mode, the user's x64.
-        key = (flags, STATE.grad, bool(jax.config.jax_enable_x64))
+        key = (flags, STATE.grad, bool(config.jax_enable_x64))
         if key not in compiled:
             inside = Inside(fn, "jit")
             inside.flags = list(flags)

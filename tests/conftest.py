@@ -1,0 +1,38 @@
+"""What every test starts from and must leave behind."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+# Before JAX is imported: CPU unless the environment chose, and eight devices of it.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8").strip()
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="every sample, dtype and composition, not a part of them")
+
+
+@pytest.fixture(scope="session")
+def full(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--full"))
+
+
+@pytest.fixture(autouse=True)
+def clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Seed NumPy by the test's name; afterwards no trace, mesh or flag may linger."""
+    np.random.seed(zlib.crc32(request.node.nodeid.encode()) % 2**32)
+    flag = bool(jax.config.jax_enable_x64)
+    yield
+    assert bool(jax.config.jax_enable_x64) == flag, "the test changed jax_enable_x64"
+    assert jax.sharding.get_abstract_mesh().empty, "the test left a mesh set"
+    assert not isinstance(jnp.add(np.zeros(()), 1), jax.core.Tracer), "the test left a trace open"

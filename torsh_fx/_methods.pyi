@@ -1,0 +1,351 @@
+"""Methods of Tensor that are attached at import; written by tests/make_stubs.py, do not edit."""
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+from .tensor import Tensor
+
+class Methods:
+    def add(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """a + alpha·b, broadcasting.  Gradient: (g, alpha·g)."""
+    def sub(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """a − alpha·b, broadcasting.  Gradient: (g, −alpha·g)."""
+    def mul(self, b: Any) -> Tensor:
+        """a·b, broadcasting.  Gradient: (g·b, g·a)."""
+    def div(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """a/b, true division also for integers.  Gradient: (g/b, −g·a/b²)."""
+    def pow(self, exponent: Any) -> Tensor:
+        """xⁿ for a number or a Tensor.  Gradient: n·xⁿ⁻¹·g, and xⁿ·ln x·g for a tensor exponent."""
+    def neg(self) -> Tensor:
+        """−x.  Gradient: −g."""
+    def remainder(self, b: Any) -> Tensor:
+        """Remainder with the sign of the divisor, a − b·⌊a/b⌋."""
+    def floor_divide(self, b: Any) -> Tensor:
+        """Quotient rounded down, ⌊a/b⌋."""
+    def maximum(self, b: Any) -> Tensor:
+        """The larger, a > b ? a : b; a tie and any NaN give b."""
+    def minimum(self, b: Any) -> Tensor:
+        """The smaller, a < b ? a : b; a tie and any NaN give b."""
+    def eq(self, b: Any) -> Tensor:
+        """a == b, elementwise."""
+    def ne(self, b: Any) -> Tensor:
+        """a != b, elementwise."""
+    def lt(self, b: Any) -> Tensor:
+        """a < b, elementwise."""
+    def le(self, b: Any) -> Tensor:
+        """a <= b, elementwise."""
+    def gt(self, b: Any) -> Tensor:
+        """a > b, elementwise."""
+    def ge(self, b: Any) -> Tensor:
+        """a >= b, elementwise."""
+    def logical_and(self, b: Any) -> Tensor:
+        """Both nonzero."""
+    def logical_or(self, b: Any) -> Tensor:
+        """Either nonzero."""
+    def logical_xor(self, b: Any) -> Tensor:
+        """One nonzero."""
+    def logical_not(self) -> Tensor:
+        """Zero."""
+    def exp(self) -> Tensor:
+        """Exponential, eˣ."""
+    def log(self) -> Tensor:
+        """Natural logarithm."""
+    def sqrt(self) -> Tensor:
+        """Square root."""
+    def rsqrt(self) -> Tensor:
+        """Reciprocal square root, 1/√x."""
+    def reciprocal(self) -> Tensor:
+        """Reciprocal, 1/x."""
+    def sin(self) -> Tensor:
+        """Sine."""
+    def cos(self) -> Tensor:
+        """Cosine."""
+    def tan(self) -> Tensor:
+        """Tangent."""
+    def asin(self) -> Tensor:
+        """Inverse sine."""
+    def acos(self) -> Tensor:
+        """Inverse cosine."""
+    def atan(self) -> Tensor:
+        """Inverse tangent."""
+    def sinh(self) -> Tensor:
+        """Hyperbolic sine."""
+    def cosh(self) -> Tensor:
+        """Hyperbolic cosine."""
+    def tanh(self) -> Tensor:
+        """Hyperbolic tangent."""
+    def sigmoid(self) -> Tensor:
+        """Logistic function, 1/(1 + e⁻ˣ)."""
+    def log10(self) -> Tensor:
+        """Logarithm to base 10."""
+    def log2(self) -> Tensor:
+        """Logarithm to base 2."""
+    def abs(self) -> Tensor:
+        """Absolute value."""
+    def sign(self) -> Tensor:
+        """Sign: -1, 0 or 1."""
+    def floor(self) -> Tensor:
+        """Largest integer not above x."""
+    def ceil(self) -> Tensor:
+        """Smallest integer not below x."""
+    def trunc(self) -> Tensor:
+        """x rounded towards 0."""
+    def round(self) -> Tensor:
+        """Nearest integer, halves to even."""
+    def relu(self) -> Tensor:
+        """Rectifier, x where x > 0, else 0; NaN stays NaN."""
+    def isnan(self) -> Tensor:
+        """Not a number."""
+    def isinf(self) -> Tensor:
+        """Infinite."""
+    def isfinite(self) -> Tensor:
+        """Neither infinite nor NaN."""
+    def square(self) -> Tensor:
+        """x².  Gradient: 2x·g."""
+    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
+        """Limit to [min, max]: numbers or Tensors.  Gradient: g inside and on the bounds, else 0."""
+    def clone(self) -> Tensor:
+        """A differentiable copy.  Gradient: g."""
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    def view(self, *shape: Any) -> Tensor:
+        """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    def permute(self, *dims: Any) -> Tensor:
+        """Axes in another order, a view.  Gradient: the inverse permutation of g."""
+    def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Two axes exchanged, a view.  Gradient: g with them exchanged back."""
+    def t(self) -> Tensor:
+        """The transpose of a matrix; vectors and scalars as they are."""
+    def expand(self, *shape: Any) -> Tensor:
+        """Broadcast to a shape, a view; −1 keeps an extent.  Gradient: g summed back."""
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Broadcast to the shape of ``other``, a view."""
+    def unsqueeze(self, dim: builtins.int) -> Tensor:
+        """A new axis of extent 1, a view."""
+    def squeeze(self, dim: Any = None) -> Tensor:
+        """Without axes of extent 1 (all, or those named), a view."""
+    def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """Axes ``start_dim`` to ``end_dim`` as one, a view."""
+    def narrow(self, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
+        """The slice [start, start + length) along ``dim``, a view.  Gradient: g in a slab of zeros."""
+    def select(self, dim: builtins.int, index: Any) -> Tensor:
+        """Position ``index`` along ``dim``, a view without that axis."""
+    def split(self, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Slices along ``dim``: of one size (the last may be smaller), or of the sizes listed."""
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller)."""
+    def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """All positions along ``dim``, as views without it."""
+    def flip(self, dims: Any) -> Tensor:
+        """Elements in reversed order along ``dims``.  Gradient: g flipped."""
+    def sum(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Sum over ``dim`` (all axes if None); integers in int64.  Gradient: g replicated."""
+    def mean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Mean over ``dim`` (all axes if None).  Gradient: g replicated, over the count."""
+    def var(self, dim: Any = None, *, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
+        """Variance over ``dim``, divided by count − correction."""
+    def std(self, dim: Any = None, *, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
+        """Standard deviation over ``dim``, divided by count − correction."""
+    def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """Largest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
+    def min(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """Smallest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
+    def amax(self, dim: Any = (), keepdim: builtins.bool = False) -> Tensor:
+        """Largest element over ``dim``.  Gradient: shared by all that reach it."""
+    def amin(self, dim: Any = (), keepdim: builtins.bool = False) -> Tensor:
+        """Smallest element over ``dim``.  Gradient: shared by all that reach it."""
+    def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
+        """Index of the largest element (along ``dim``, or of the flattened tensor)."""
+    def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
+        """Index of the smallest element (along ``dim``, or of the flattened tensor)."""
+    def any(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        """Is any element nonzero (over ``dim``, or at all)?"""
+    def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
+        """Are all elements nonzero (over ``dim``, or altogether)?"""
+    def matmul(self, b: Any) -> Tensor:
+        """Matrix product, 1-D and batched operands as in PyTorch.  Gradient: (g·bᵀ, aᵀ·g)."""
+    def log_softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """Logarithm of softmax along ``dim``.  Gradient: g − softmax(x)·Σg."""
+    def softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """Softmax along ``dim``.  Gradient: out·(g − Σ g·out)."""
+    def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
+        """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
+        """Slices along ``dim`` by a 1-D integer tensor.  Gradient: scatter-add of g."""
+    def take_along_dim(self, indices: Tensor, dim: builtins.int) -> Tensor:
+        """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
+        """``value`` where the mask holds, x elsewhere.  Gradient: g where x was kept."""
+    def add_(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """In-place ``add``: writes the result into this tensor and returns it."""
+    def sub_(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """In-place ``sub``: writes the result into this tensor and returns it."""
+    def mul_(self, b: Any) -> Tensor:
+        """In-place ``mul``: writes the result into this tensor and returns it."""
+    def div_(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place ``div``: writes the result into this tensor and returns it."""
+    def pow_(self, exponent: Any) -> Tensor:
+        """In-place ``pow``: writes the result into this tensor and returns it."""
+    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
+        """In-place ``clamp``: writes the result into this tensor and returns it."""
+    def neg_(self) -> Tensor:
+        """In-place ``neg``: writes the result into this tensor and returns it."""
+    def exp_(self) -> Tensor:
+        """In-place ``exp``: writes the result into this tensor and returns it."""
+    def log_(self) -> Tensor:
+        """In-place ``log``: writes the result into this tensor and returns it."""
+    def sqrt_(self) -> Tensor:
+        """In-place ``sqrt``: writes the result into this tensor and returns it."""
+    def rsqrt_(self) -> Tensor:
+        """In-place ``rsqrt``: writes the result into this tensor and returns it."""
+    def reciprocal_(self) -> Tensor:
+        """In-place ``reciprocal``: writes the result into this tensor and returns it."""
+    def abs_(self) -> Tensor:
+        """In-place ``abs``: writes the result into this tensor and returns it."""
+    def relu_(self) -> Tensor:
+        """In-place ``relu``: writes the result into this tensor and returns it."""
+    def sigmoid_(self) -> Tensor:
+        """In-place ``sigmoid``: writes the result into this tensor and returns it."""
+    def tanh_(self) -> Tensor:
+        """In-place ``tanh``: writes the result into this tensor and returns it."""
+    def sin_(self) -> Tensor:
+        """In-place ``sin``: writes the result into this tensor and returns it."""
+    def cos_(self) -> Tensor:
+        """In-place ``cos``: writes the result into this tensor and returns it."""
+    def floor_(self) -> Tensor:
+        """In-place ``floor``: writes the result into this tensor and returns it."""
+    def ceil_(self) -> Tensor:
+        """In-place ``ceil``: writes the result into this tensor and returns it."""
+    def round_(self) -> Tensor:
+        """In-place ``round``: writes the result into this tensor and returns it."""
+    def trunc_(self) -> Tensor:
+        """In-place ``trunc``: writes the result into this tensor and returns it."""
+    def square_(self) -> Tensor:
+        """In-place ``square``: writes the result into this tensor and returns it."""
+    def remainder_(self, b: Any) -> Tensor:
+        """In-place ``remainder``: writes the result into this tensor and returns it."""
+    def copy_(self, source: Any) -> Tensor:
+        """Write ``source``, broadcast and cast to this tensor."""
+    def fill_(self, value: Any) -> Tensor:
+        """Write one number everywhere."""
+    def zero_(self) -> Tensor:
+        """Write zeros."""
+    def addcmul_(self, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+        """self += value·a·b."""
+    def addcdiv_(self, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+        """self += value·a/b."""
+    def __add__(self, other: Any) -> Tensor:
+        """The add operator."""
+    def __radd__(self, other: Any) -> Tensor:
+        """The add operator, the other operand first."""
+    def __iadd__(self, other: Any) -> Tensor:
+        """The add_ operator."""
+    def __sub__(self, other: Any) -> Tensor:
+        """The sub operator."""
+    def __rsub__(self, other: Any) -> Tensor:
+        """The sub operator, the other operand first."""
+    def __isub__(self, other: Any) -> Tensor:
+        """The sub_ operator."""
+    def __mul__(self, other: Any) -> Tensor:
+        """The mul operator."""
+    def __rmul__(self, other: Any) -> Tensor:
+        """The mul operator, the other operand first."""
+    def __imul__(self, other: Any) -> Tensor:
+        """The mul_ operator."""
+    def __truediv__(self, other: Any) -> Tensor:
+        """The div operator."""
+    def __rtruediv__(self, other: Any) -> Tensor:
+        """The div operator, the other operand first."""
+    def __itruediv__(self, other: Any) -> Tensor:
+        """The div_ operator."""
+    def __floordiv__(self, other: Any) -> Tensor:
+        """The floor_divide operator."""
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        """The floor_divide operator, the other operand first."""
+    def __mod__(self, other: Any) -> Tensor:
+        """The remainder operator."""
+    def __rmod__(self, other: Any) -> Tensor:
+        """The remainder operator, the other operand first."""
+    def __imod__(self, other: Any) -> Tensor:
+        """The remainder_ operator."""
+    def __pow__(self, other: Any) -> Tensor:
+        """The pow operator."""
+    def __rpow__(self, other: Any) -> Tensor:
+        """The pow operator, the other operand first."""
+    def __ipow__(self, other: Any) -> Tensor:
+        """The pow_ operator."""
+    def __matmul__(self, other: Any) -> Tensor:
+        """The matmul operator."""
+    def __rmatmul__(self, other: Any) -> Tensor:
+        """The matmul operator, the other operand first."""
+    def __and__(self, other: Any) -> Tensor:
+        """The and operator."""
+    def __rand__(self, other: Any) -> Tensor:
+        """The and operator, the other operand first."""
+    def __or__(self, other: Any) -> Tensor:
+        """The or operator."""
+    def __ror__(self, other: Any) -> Tensor:
+        """The or operator, the other operand first."""
+    def __xor__(self, other: Any) -> Tensor:
+        """The xor operator."""
+    def __rxor__(self, other: Any) -> Tensor:
+        """The xor operator, the other operand first."""
+    def __lt__(self, other: Any) -> Tensor:
+        """The lt operator."""
+    def __le__(self, other: Any) -> Tensor:
+        """The le operator."""
+    def __gt__(self, other: Any) -> Tensor:
+        """The gt operator."""
+    def __ge__(self, other: Any) -> Tensor:
+        """The ge operator."""
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]  # elementwise, not a bool
+        """The eq operator; a stranger is just not equal."""
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]  # elementwise, not a bool
+        """The ne operator; a stranger is just not equal."""
+    def __neg__(self) -> Tensor:
+        """−x.  Gradient: −g."""
+    def __pos__(self) -> Tensor:
+        """The tensor itself."""
+    def __abs__(self) -> Tensor:
+        """Absolute value."""
+    def __invert__(self) -> Tensor:
+        """As ``logical_not``, on booleans only."""
+    def __getitem__(self, index: Any) -> Tensor:
+        """``x[index]``: integers, slices, None, ..., integer arrays and boolean masks."""
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write to part of a tensor."""
+    def __iter__(self) -> Iterator[Tensor]:
+        """Over the positions of the first axis, as views."""
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
+        """A leaf of its own, with a copy of value and gradient."""
+    def __reduce__(self) -> Any:
+        """How to pickle it: value, flag and gradient."""
+    @property
+    def T(self) -> Tensor:
+        """All axes in reverse order, a view."""
+    @property
+    def mT(self) -> Tensor:
+        """The last two axes exchanged, a view."""
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
+        """x in another dtype or on another device, itself if it is there already.  Gradient: g cast back."""
+    def type_as(self, other: Tensor) -> Tensor:
+        """This tensor in the dtype of ``other``."""
+    def where(self, condition: Tensor, other: Any) -> Tensor:
+        """This tensor where the condition holds, else ``other``."""
+    def float(self) -> Tensor:
+        """This tensor as float32.  Gradient: g cast back."""
+    def double(self) -> Tensor:
+        """This tensor as float64.  Gradient: g cast back."""
+    def half(self) -> Tensor:
+        """This tensor as float16.  Gradient: g cast back."""
+    def bfloat16(self) -> Tensor:
+        """This tensor as bfloat16.  Gradient: g cast back."""
+    def long(self) -> Tensor:
+        """This tensor as int64.  Gradient: g cast back."""
+    def int(self) -> Tensor:
+        """This tensor as int32.  Gradient: g cast back."""
+    def bool(self) -> Tensor:
+        """This tensor as bool.  Gradient: g cast back."""
+    def cpu(self) -> Tensor:
+        """This tensor on the CPU."""
