@@ -106,6 +106,11 @@ def wide(a: Array) -> Array:
 _products = functools.partial(jnp.einsum, precision="highest")
 
 
+def _flat(a: Array) -> Array:
+    """The spatial axes behind [N, groups, channels] as one."""
+    return a.reshape(*a.shape[:3], math.prod(a.shape[3:]))
+
+
 def _edges(pads: Sequence[tuple[Any, Any]], between: Sequence[int] | None = None) -> list[tuple[Any, Any, int]]:
     """Padding of the spatial axes as ``lax.pad`` takes it, dilation included."""
     inner = between or (1,) * len(pads)
@@ -170,9 +175,8 @@ def weigh(x: Array, y: Array, taps: Taps, kernel: Shape) -> Array:
     """w from x [N, C, *] and y [N, O, *], summed over images: [O, C/groups, *kernel]."""
     if taps.by_tap(kernel):
         split = taps.grouped(wide(y), 1)
-        split = split.reshape(*split.shape[:3], -1)
-        views = (seen.reshape(*seen.shape[:3], -1) for seen in taps.views(x, y.shape[2:], kernel))
-        terms = [_products("ngcp,ngop->goc", seen, split) for seen in views]
+        split, views = _flat(split), taps.views(x, y.shape[2:], kernel)
+        terms = [_products("ngcp,ngop->goc", _flat(seen), split) for seen in views]
         return jnp.stack(terms, -1).reshape(y.shape[1], x.shape[1] // taps.groups, *kernel).astype(x.dtype)
     return taps.convolve(
         x,
@@ -329,7 +333,8 @@ def _samples(n: int) -> list[Sample]:
         _sample(n, (2, 4, 5, 6), (2, 2, 3, 2), padding=(2, 1), dilation=(2, 3), groups=2),
         _sample(n, (1, 3, 7, 5), (6, 1, 2, 3), stride=2, padding=(0, 3), dilation=(2, 1), groups=3),
         _sample(n, (1, 1, 4, 3), (2, 1, 2, 3), padding="same", dilation=(1, 2)),
-        _sample(n, (0, 2, 3, 3), (1, 2, 2, 2), padding="valid"),
+        _sample(n, (0, 2, 3, 3), (2, 1, 2, 2), padding="valid", groups=2),
+        _sample(n, (0, 2, 3, 3), (1, 2, 2, 2)),
     ]
 
 
@@ -339,7 +344,7 @@ def _samples_transposed(n: int) -> list[Sample]:
         _sample(n, (1, 2, 3, 2), (2, 3, 3, 2), stride=(3, 2), padding=(1, 0), output_padding=(2, 1)),
         _sample(n, (2, 4, 3, 2), (4, 1, 3, 2), padding=(2, 1), output_padding=(1, 2), dilation=(2, 3), groups=2),
         _sample(n, (1, 3, 2, 3), (3, 2, 2, 3), stride=2, padding=(0, 2), dilation=(1, 2), groups=3),
-        _sample(n, (0, 2, 3, 3), (2, 1, 2, 2)),
+        _sample(n, (0, 2, 3, 3), (2, 1, 2, 2), groups=2),
     ]
 
 

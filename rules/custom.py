@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .broadcast import Shape
 from .context import config
@@ -44,10 +45,14 @@ def _wide(x64: bool, xs: Any) -> bool:
 
 @custom_row.check
 def _(*xs: Aval, name: str, fn: Callable[..., Any], x64: bool) -> tuple[Shape, Any]:
+    def checked(*arrays: Array) -> Any:
+        out = fn(*arrays)
+        if not isinstance(out, (jax.Array, np.ndarray, np.generic, int, float)):
+            raise ArgumentTypeError(f"[custom({name})] the function must return one array, got {type(out).__name__}")
+        return out
+
     with jax.enable_x64(_wide(x64, xs)):
-        out = jax.eval_shape(fn, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
-    if not hasattr(out, "shape"):
-        raise ArgumentTypeError(f"[custom({name})] the function must return one array, got {type(out).__name__}")
+        out = jax.eval_shape(checked, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
     return out.shape, out.dtype
 
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_type_hints
 
 import jax
@@ -64,7 +65,7 @@ class Sample(NamedTuple):
     """Operands (arrays) and parameters that a row is tested with."""
 
     args: tuple[Any, ...]
-    params: dict[str, Any] = {}
+    params: Mapping[str, Any] = MappingProxyType({})
 
 
 class Fails(NamedTuple):
@@ -279,7 +280,18 @@ class Row:
 class Call:
     """A row applied to operands of known shapes and dtypes, with its static parameters."""
 
-    __slots__ = ("__weakref__", "avals", "kwargs", "n", "op", "out", "present", "static")
+    __slots__ = (
+        "__weakref__",
+        "_active",
+        "_residuals",
+        "avals",
+        "kwargs",
+        "n",
+        "op",
+        "out",
+        "present",
+        "static",
+    )
 
     foreign = False  # what the call computes depends on nothing but its arguments
 
@@ -299,6 +311,8 @@ class Call:
         self.kwargs = dict(static)
         self.present = present
         self.out = out
+        self._active: tuple[bool, ...] | None = None
+        self._residuals: dict[tuple[bool, ...], tuple[int | str, ...]] = {}
 
     def __repr__(self) -> str:
         return self.op.describe(self.kwargs, dict.fromkeys(self.present, "·"))
@@ -313,7 +327,9 @@ class Call:
 
     def active(self, i: int) -> bool:
         """May operand ``i`` have a gradient?"""
-        return self.op.active(i, self.avals[i].dtype)
+        if self._active is None:
+            self._active = tuple(self.op.active(k, a.dtype) for k, a in enumerate(self.avals))
+        return self._active[i]
 
     def bind(self, *args: Any) -> Any:
         """The value on arrays or tracers, as one primitive that JAX can transform."""
@@ -336,6 +352,12 @@ class Call:
 
     def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
         """What the active rules read: positions of operands, and ``"out"``."""
+        known = self._residuals.get(mask)
+        if known is None:
+            known = self._residuals[mask] = self._find_residuals(mask)
+        return known
+
+    def _find_residuals(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
         used: set[str] = set()
         for i, active in enumerate(mask):
             if active:
@@ -447,6 +469,7 @@ def seal(row: Row) -> None:
 
 
 def missing_derivative(call: Call, i: int) -> AutogradError:
+    """The error for an operand without a derivative, saying why."""
     rule = call.op.rules.get(call.op.operand_name(i))
     why = rule.why if isinstance(rule, Missing) else "it is not differentiable"
     return AutogradError(f"[{call!r}] has no derivative for its operand {call.op.operand_name(i)!r}: {why}")
@@ -461,10 +484,9 @@ def check_size(op: str, shape: Any, dtype: Any) -> None:
 
 def check_number(op: str, name: str, value: Any) -> None:
     """Refuse a runtime scalar that is not a real number or a 0-d array."""
-    if isinstance(value, (numbers.Real, np.number, np.bool_, jax.Array)):
-        if getattr(value, "ndim", 0) == 0:
-            return
-    raise ArgumentTypeError(f"[{op}] {name} must be a real number, got {type(value).__name__} {value!r}")
+    number = isinstance(value, (numbers.Real, np.number, np.bool_, jax.Array))
+    if not number or getattr(value, "ndim", 0) != 0:
+        raise ArgumentTypeError(f"[{op}] {name} must be a real number, got {type(value).__name__} {value!r}")
 
 
 def check_same_cotangent(shape: Shape, call: Call) -> None:

@@ -87,14 +87,14 @@ def _(g: Grad, x: Array, exponent: float) -> Array:
 
 
 @elementwise(
-    floating=True,
+    numeric=True,
     label="pow",
     samples=binary(0.3, 2, low2=-2, high2=3),
     special=EDGES,
     torch="pow",
 )
 def pow_tensor(x: Array, n: Array) -> Array:
-    """Power with an array as exponent, xⁿ.
+    """Power with an array as exponent, xⁿ; among integers a negative exponent rounds towards 0.
 
     Gradient: (n·xⁿ⁻¹·g, xⁿ·ln x·g); for x exactly g where n = 1 and exactly 0
     where n = 0; for n exactly 0 where x = 0 and n ≥ 0.
@@ -103,7 +103,10 @@ def pow_tensor(x: Array, n: Array) -> Array:
         >>> pow_tensor(jnp.float32(3), jnp.float32(2)).item()
         9.0
     """
-    return jnp.power(x, n)
+    if jnp.issubdtype(x.dtype, jnp.floating) or jnp.issubdtype(n.dtype, jnp.floating):
+        return jnp.power(x, n)
+    whole = jnp.power(x, jnp.abs(n))
+    return jnp.where((n >= 0) | (jnp.abs(x) == 1), whole, jnp.zeros_like(whole))
 
 
 @pow_tensor.vjp("x")

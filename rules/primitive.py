@@ -85,6 +85,7 @@ def check_indices(op: str, index: Any, extent: Any, what: str) -> None:
 
 
 def as_array(op: str, value: Any, like: Any) -> Any:
+    """An operand as an array; a Python number takes the dtype ``like``."""
     if isinstance(value, jax.Array):
         return value
     if isinstance(value, (bool, int, float)):
@@ -98,6 +99,7 @@ def as_array(op: str, value: Any, like: Any) -> Any:
 
 
 def as_runtime(row: Row, name: str, value: Any, arrays: Sequence[Any]) -> Any:
+    """A runtime parameter as the array that its op computes with."""
     if row.runtime[name] == "scalar":
         # Formed in float64 and rounded once: float32(0.1) lies on max=0.1.
         dtype = arrays[0].dtype if arrays else None

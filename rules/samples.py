@@ -50,6 +50,7 @@ def binary(
 
 
 def samples(*rows: Sample) -> Callable[[], Iterable[Sample]]:
+    """These samples, made when a row is asked for them."""
     return lambda: list(rows)
 
 

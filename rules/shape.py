@@ -24,11 +24,8 @@ def shape_of(op: str, shape: Any) -> Shape:
     """A tuple of extents from what a caller wrote; refuses anything else."""
     extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     for extent in extents:
-        if (
-            isinstance(extent, (bool, float, str))
-            or not hasattr(extent, "__index__")
-            and not hasattr(extent, "__mul__")
-        ):
+        counts = hasattr(extent, "__index__") or hasattr(extent, "__mul__")
+        if not counts or isinstance(extent, (bool, float, str)):
             raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {extent!r} in {list(extents)}")
     return tuple(int(e) if isinstance(e, np.integer) else e for e in extents)
 
@@ -216,9 +213,9 @@ expand.check_cotangent(_any_cotangent)
 
 def check_slice(op: str, x: Shape, dim: int, start: Any, length: Any) -> None:
     """Refuse a slice that does not lie inside its axis."""
-    if isinstance(start, bool) or not isinstance(start, (int, np.integer)):
-        if getattr(start, "ndim", 1) != 0:
-            raise ArgumentTypeError(f"[{op}] start must be an integer, got {type(start).__name__}")
+    integer = isinstance(start, (int, np.integer)) and not isinstance(start, bool)
+    if not integer and getattr(start, "ndim", 1) != 0:
+        raise ArgumentTypeError(f"[{op}] start must be an integer, got {type(start).__name__}")
     start, extent = int(start), x[dim] if x else 1
     if start < 0 or start + length > extent:
         raise OutOfRangeError(f"[{op}] slice [{start}, {start + length}) exceeds axis {dim} of extent {extent}")

@@ -81,8 +81,6 @@ def _member(name: str, members: dict[str, Any], imports: set[tuple[str, str]]) -
     head = _definition(name, parts, returns)
     if name in ("__eq__", "__ne__"):
         head = head.removesuffix("\n") + "  # type: ignore[override]  # elementwise, not a bool\n"
-    elif not name.islower() and name.isidentifier():
-        head = head.removesuffix("\n") + "  # noqa: N802\n"
     decorator = "    @property\n" if isinstance(member, property) else ""
     lines = (inspect.getdoc(member) or "").strip().splitlines()
     if not lines:

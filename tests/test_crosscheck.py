@@ -77,6 +77,17 @@ def test_captured_float32_tensors_are_widened_for_differences():
     assert paths(report)["differences"] == "ok"
 
 
+def test_what_was_detached_is_held_still_by_differences():
+    def fn(x):
+        with tx.no_grad():
+            c = x * 2
+        return (x.detach() * x * c).sum()
+
+    report = tx.crosscheck(fn, tx.tensor([1.0, 2.0]), torch=False)
+    assert report.ok
+    np.testing.assert_allclose(report.gradients["differences"][0], [2.0, 8.0], rtol=1e-6)
+
+
 def test_integers_ride_along_and_arrays_are_taken():
     report = tx.crosscheck(lambda x, i: x[i].sum(), np.array([1.0, 2.0, 3.0]), tx.tensor([0, 2, 2]))
     assert report.ok

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tolerances import close
 from torsh_fx.rules import policies
 
+from tolerances import close
 from torsh_fx import rules
 
 X = np.linspace(-1, 1, 6 * 8, dtype=np.float32).reshape(6, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from laws import LAWS, applicable, bundle, runnable
 
 PAIRS = [pytest.param(row, name, id=f"{row.name}-{name}") for row in runnable() for name in applicable(row)]

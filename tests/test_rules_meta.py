@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from laws import LAWS, Bundle, applicable, runnable, verify
 from torsh_fx.rules.op import OPS, Fails, Row, Sample, register, seal
 from torsh_fx.rules.primitive import define_primitives
 from torsh_fx.rules.samples import EDGES, samples, unary, values
+
+from laws import LAWS, Bundle, applicable, runnable, verify
 
 DOC = """A planted row.
 

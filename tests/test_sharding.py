@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from tolerances import close
 
+from tolerances import close
 from torsh_fx import rules
 
 N = 8

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from laws import drawing
 
+from laws import drawing
 from torsh_fx import rules
 
 WIDE = np.array([1.0, 1.0 + 1e-12, 3.0])

@@ -60,6 +60,7 @@ from .arithmetic import tanh as tanh
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
 from .creation import arange as arange
+from .creation import as_device as device
 from .creation import as_tensor as as_tensor
 from .creation import empty as empty
 from .creation import empty_like as empty_like
@@ -97,6 +98,9 @@ from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
 from .executor import stats as stats
+from .functional import gelu as gelu
+from .functional import leaky_relu as leaky_relu
+from .functional import unfold as unfold
 from .indexing import gather as gather
 from .indexing import index_select as index_select
 from .indexing import masked_fill as masked_fill
@@ -135,6 +139,7 @@ from .rules import OutOfRangeError as OutOfRangeError
 from .rules import ShapeMismatchError as ShapeMismatchError
 from .rules import TorshError as TorshError
 from .shaping import cat as cat
+from .shaping import cat as concat
 from .shaping import chunk as chunk
 from .shaping import expand as expand
 from .shaping import flatten as flatten
@@ -206,11 +211,13 @@ __all__ = [
     "chunk",
     "clamp",
     "clone",
+    "concat",
     "cos",
     "cosh",
     "crosscheck",
     "custom_op",
     "default_generator",
+    "device",
     "div",
     "double",
     "eager",
@@ -235,6 +242,7 @@ __all__ = [
     "functional",
     "gather",
     "ge",
+    "gelu",
     "get_default_dtype",
     "grad",
     "gt",
@@ -255,6 +263,7 @@ __all__ = [
     "jit",
     "jvp",
     "le",
+    "leaky_relu",
     "linearize",
     "linspace",
     "log",
@@ -326,6 +335,7 @@ __all__ = [
     "trunc",
     "uint8",
     "unbind",
+    "unfold",
     "unsqueeze",
     "value_and_grad",
     "var",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .dtypes import as_dtype, category, get_default_dtype, int64, is_floating, result_type, with_number
+from .dtypes import bool_, category, get_default_dtype, int64, is_floating, result_type, with_number
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
 from .rules.op import OPS, Row
@@ -24,6 +25,7 @@ def is_number(value: Any) -> bool:
 
 
 def as_number(value: Any) -> Number:
+    """A Python number from one of Python or NumPy."""
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
 
 
@@ -75,7 +77,7 @@ def fitting(op: str, value: Any, dtype: Any) -> Number:
     number = as_number(value)
     if is_floating(dtype):
         return _as_float(number)
-    if dtype == bool:
+    if dtype == bool_:
         return bool(number)
     info = np.iinfo(dtype)
     if not math.isfinite(number) or not min(info.min, -info.max) <= int(number) <= info.max:
@@ -205,8 +207,13 @@ _HERE = __file__.rsplit("/", 1)[0] + "/"
 
 
 def _binary(name: str, row: Row, doc: str) -> Callable[[Any, Any], Tensor]:
+    divides = name in ("remainder", "floor_divide")
+
     def function(a: Any, b: Any) -> Tensor:
-        return apply(row, *common(name, a, b))
+        x, y = common(name, a, b)
+        if divides and is_number(b) and not b and not is_floating(x.dtype):
+            raise ArgumentValueError(f"[{name}] integers cannot be divided by 0")
+        return apply(row, x, y)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -317,7 +324,3 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
 def clone(x: Tensor) -> Tensor:
     """A differentiable copy.  Gradient: g."""
     return apply(OPS["clone"], operand("clone", x))
-
-
-def to_dtype(x: Tensor, dtype: Any) -> Tensor:
-    return cast(x, as_dtype(dtype))

@@ -13,9 +13,10 @@ from . import executor
 from .engine import Plan, discover, propagate
 from .graph import Node, Slot, add_nodes, pull
 from .record import constant, finish
-from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
+from .rules.kinds import shown
 from .rules.op import OPS
-from .state import STATE
+from .state import STATE, ambient_trace
 from .tensor import Tensor, apply
 
 _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
@@ -94,11 +95,12 @@ def grad(
         >>> grad(g, x)[0].item()
         18.0
     """
-    outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    ins = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outs, ins = _several(outputs), _several(inputs)
     seeds = (grad_outputs,) if grad_outputs is None or isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
     if len(seeds) == 1:
         seeds = seeds * len(outs) if seeds[0] is None else seeds
+    if len(seeds) != len(outs):
+        raise ArgumentValueError(f"[grad] {len(outs)} outputs need as many grad_outputs, got {len(seeds)}")
     retain_graph = create_graph if retain_graph is None else retain_graph
     totals: list[Node | None] = [None] * len(ins)
     plans = []
@@ -131,7 +133,13 @@ def retain(tensor: Tensor) -> None:
     _retained[tensor._edge] = weakref.ref(tensor)
 
 
+def _several(tensors: Any) -> tuple[Any, ...]:
+    return tuple(tensors) if isinstance(tensors, (list, tuple)) else (tensors,)
+
+
 def _vertex(tensor: Tensor) -> Any:
+    if not isinstance(tensor, Tensor):
+        raise ArgumentTypeError(f"[grad] outputs and inputs must be Tensors, got {shown(tensor)}")
     edge = tensor._current_edge()
     if edge is None:
         raise AutogradError(
@@ -180,7 +188,9 @@ def _must_emit(plan: Plan, root: Tensor, seed: Tensor, create_graph: bool) -> bo
         return True
     if _retained and any(node in _retained for node in plan.order):
         return True
-    return any(isinstance(r.value, jax.core.Tracer) for node in plan.order for r in executor.residual_nodes(node))
+    if ambient_trace() is None:
+        return False  # no tracer outlives its trace
+    return any(r.traced for node in plan.order for r in executor.residual_nodes(node))
 
 
 def _emit(

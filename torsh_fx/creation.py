@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arithmetic import as_number, filled, is_number
-from .dtypes import as_dtype, get_default_dtype, int64, is_floating
+from .arithmetic import as_number, filled, fitting, is_number, operand
+from .dtypes import as_dtype, category, get_default_dtype, int64
 from .graph import leaf
 from .record import constant
-from .rules import ArgumentTypeError, ArgumentValueError
+from .rules import ArgumentTypeError, ArgumentValueError, TorshError
+from .rules.kinds import integer_of, shown
+from .rules.op import check_size
 from .shaping import sizes
 from .tensor import Tensor, from_array, trace_start
 
@@ -37,14 +40,14 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         tensor([1., 2.])
     """
     out = _place(_from_data(data, dtype), device)
-    return out.requires_grad_() if requires_grad else out
+    return out.requires_grad_(requires_grad)
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a Tensor: itself if it is one already, a JAX array shared, else a copy."""
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
-    if isinstance(data, jax.Array) and dtype is None:
+    if isinstance(data, jax.Array) and dtype is None and as_dtype(data.dtype):
         return _place(from_array(data), device)
     return tensor(data, dtype=dtype, device=device)
 
@@ -75,9 +78,18 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         wanted = host.dtype if isinstance(data, (np.ndarray, np.generic)) else _natural(host)
     wanted = as_dtype(wanted)
     trace_start()
-    if is_floating(wanted) or host.dtype.kind != "f" or not host.size or np.isfinite(host).all():
+    if host.size and category(wanted) == 1 and host.dtype.kind != "b":
+        _refuse_overflow(host, wanted)
+    with np.errstate(over="ignore"):  # 1e300 is inf in float32, as in PyTorch
         return Tensor(constant(host.astype(wanted)))
-    raise ArgumentValueError(f"inf or NaN cannot become {wanted}")
+
+
+def _refuse_overflow(host: np.ndarray[Any, Any], dtype: Any) -> None:
+    """Refuse numbers an integer dtype does not hold; unsigned ones wrap -1, as in PyTorch."""
+    if not np.isfinite(host.astype(np.float64)).all():
+        raise ArgumentValueError(f"inf or NaN cannot become {dtype}")
+    for extreme in (host.min(), host.max()):
+        fitting("tensor", extreme, dtype)
 
 
 def _holds(data: Any, kinds: tuple[type, ...]) -> bool:
@@ -115,10 +127,11 @@ def as_device(device: Any) -> Any:
         return device
     if not isinstance(device, str):
         raise ArgumentTypeError(f"a device is a JAX device or a name, got {type(device).__name__}")
-    kind, _, number = device.partition(":")
+    kind, colon, number = device.partition(":")
     try:
-        found = jax.devices({"cuda": "gpu"}.get(kind, kind))
-        return found[int(number) if number else 0]
+        if not kind or (colon and not number.isdecimal()):
+            raise ValueError("a name is a platform, or platform:number")
+        return jax.devices({"cuda": "gpu"}.get(kind, kind))[int(number or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
         have = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
         raise ArgumentValueError(f"there is no device {device!r}; there are {have}") from error
@@ -175,6 +188,7 @@ def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes(op, size)
     if any(e < 0 for e in shape):
         raise ArgumentValueError(f"[{op}] extents must not be negative, got {list(shape)}")
+    check_size(op, shape, np.float64)
     return shape
 
 
@@ -185,14 +199,14 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         >>> full((2,), 7)
         tensor([7, 7])
     """
-    shape = _extents("full", (size,) if not isinstance(size, (list, tuple)) else tuple(size))
+    shape = _extents("full", (size,))
     if not is_number(fill_value):
         raise ArgumentTypeError(f"[full] fill_value must be a number, got {type(fill_value).__name__}")
     number = as_number(fill_value)
     if dtype is None:
         dtype = bool if isinstance(number, bool) else int64 if isinstance(number, int) else get_default_dtype()
     out = _place(filled(number, as_dtype(dtype), shape), device)
-    return out.requires_grad_() if requires_grad else out
+    return out.requires_grad_(requires_grad)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -223,30 +237,40 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     trace_start()
-    with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        value = jnp.full(_extents(op, size), number, wanted)
+    shape = _extents(op, size)
+    try:
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            value = jnp.full(shape, number, wanted)
+    except jax.errors.JaxRuntimeError as error:
+        raise TorshError(f"[{op}] there is no memory for shape {list(shape)} of {wanted}") from error
     out = _place(Tensor(leaf(value)), device)
-    return out.requires_grad_() if requires_grad else out
+    return out.requires_grad_(requires_grad)
 
 
 def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of x's shape and dtype."""
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+    return _like(zeros, "zeros_like", x, dtype, requires_grad)
 
 
 def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of x's shape and dtype."""
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad)
+    return _like(ones, "ones_like", x, dtype, requires_grad)
 
 
 def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """As ``zeros_like``."""
-    return zeros_like(x, dtype=dtype, requires_grad=requires_grad)
+    return _like(zeros, "empty_like", x, dtype, requires_grad)
 
 
 def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One number in x's shape and dtype."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad)
+    t = operand("full_like", x)
+    return full(t.shape, fill_value, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
+    t = operand(op, x)
+    return make(t.shape, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -262,14 +286,16 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     if any(isinstance(b, bool) or not isinstance(b, (int, float)) for b in numbers):
         raise ArgumentTypeError(f"[arange] bounds must be numbers, got {list(bounds)}")
     start, end, step = {1: (0, *numbers, 1), 2: (*numbers, 1)}.get(len(numbers), tuple(numbers))
-    if step == 0 or (end - start) * step < 0:
+    if not all(map(math.isfinite, (start, end, step))) or step == 0 or (end - start) * step < 0:
         raise ArgumentValueError(f"[arange] step {step} does not lead from {start} to {end}")
-    count = math.ceil((end - start) / step)
-    host = start + step * np.arange(count) if count else np.zeros(0)
     whole = all(isinstance(b, int) for b in numbers)
-    return tensor(
-        host, dtype=dtype or (int64 if whole else get_default_dtype()), device=device, requires_grad=requires_grad
-    )
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    check_size("arange", (count,), np.int64)
+    if whole:
+        fitting("arange", max(start, end, key=abs), int64)
+    host = start + step * np.arange(count) if count else np.zeros(0)
+    natural = int64 if whole else get_default_dtype()
+    return tensor(host, dtype=natural if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 def linspace(
@@ -281,13 +307,19 @@ def linspace(
         >>> linspace(0, 1, 3)
         tensor([0.0000, 0.5000, 1.0000])
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-        raise ArgumentValueError(f"[linspace] steps must be a non-negative integer, got {steps!r}")
-    host = np.linspace(float(start), float(end), steps)
-    return tensor(host, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    for bound in (start, end):
+        if not is_number(bound):
+            raise ArgumentTypeError(f"[linspace] start and end must be numbers, got {shown(bound)}")
+    count = _extents("linspace", (integer_of("linspace", "steps", steps),))[0]
+    first, last = (fitting("linspace", b, np.dtype("float64")) for b in (start, end))
+    host = np.linspace(first, last, count)
+    wanted = get_default_dtype() if dtype is None else dtype
+    return tensor(host, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an n × m matrix, zeros elsewhere."""
-    host = np.eye(n, m)
-    return tensor(host, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    rows, columns = _extents("eye", (n, n if m is None else m))
+    host = np.eye(rows, columns)
+    wanted = get_default_dtype() if dtype is None else dtype
+    return tensor(host, dtype=wanted, device=device, requires_grad=requires_grad)

@@ -195,8 +195,8 @@ def _by_differences(tape: Tape, hosts: Sequence[Any], active: Sequence[int]) -> 
     wide = [h.astype(np.float64) if k in active else h for k, h in enumerate(hosts)]
     found, kinks = [], []
     with jax.enable_x64(True):
-        run = tape.in_float64()
         arrays = [jnp.asarray(w) for w in wide]
+        run = tape.in_float64(*arrays)
         centre = float(run(*arrays))
         for k in active:
             places = _spread(wide[k].size)

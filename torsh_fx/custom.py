@@ -26,6 +26,8 @@ class CustomOp:
 
     def register_vjp(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
         """Register ``derivative(g, *operands) -> gradient per operand`` on JAX arrays; usable as decorator."""
+        if not callable(derivative):
+            raise ArgumentTypeError(f"[{self.name}] a derivative must be a function, got {type(derivative).__name__}")
         register_vjp(self.fn, derivative)
         return derivative
 

@@ -62,30 +62,32 @@ def as_dtype(dtype: Any) -> DType:
 
 @functools.cache
 def is_floating(dtype: Any) -> bool:
+    """Is it a floating dtype, bfloat16 included?"""
     return bool(jnp.issubdtype(dtype, jnp.floating))
 
 
 @functools.cache
 def category(dtype: Any) -> int:
     """0 for bool, 1 for integers, 2 for floats."""
-    return 0 if dtype == bool else 2 if is_floating(dtype) else 1
+    return 0 if np.dtype(dtype) == bool_ else 2 if is_floating(dtype) else 1
 
 
 @functools.cache
-def promote_types(a: DType, b: DType) -> DType:
+def promote_types(a: Any, b: Any) -> DType:
     """The smallest dtype both fit in, by PyTorch's table."""
-    if a == b:
-        return a
-    if category(a) != category(b):
-        return a if category(a) > category(b) else b
-    if category(a) == 2:
-        if {a, b} == {float16, bfloat16}:
+    da, db = as_dtype(a), as_dtype(b)
+    if da == db:
+        return da
+    if category(da) != category(db):
+        return da if category(da) > category(db) else db
+    if category(da) == 2:
+        if {da, db} == {float16, bfloat16}:
             return float32
-        return a if a.itemsize > b.itemsize else b
-    if uint8 in (a, b):
-        other = b if a == uint8 else a
+        return da if da.itemsize > db.itemsize else db
+    if uint8 in (da, db):
+        other = db if da == uint8 else da
         return int16 if other == int8 else other
-    return a if a.itemsize > b.itemsize else b
+    return da if da.itemsize > db.itemsize else db
 
 
 @functools.cache

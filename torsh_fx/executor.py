@@ -20,7 +20,7 @@ import numpy as np
 from .engine import Plan
 from .graph import Guard, Node, Slot
 from .program import Program, build
-from .rules import OutOfRangeError
+from .rules import OutOfRangeError, TorshError
 from .state import ambient_trace
 
 CACHE_SIZE = 1024
@@ -233,11 +233,14 @@ def _execute(
 
 
 def _call(program: Program, request: Request) -> Any:
-    with jax.enable_x64(True):
-        if ambient_trace() is None:
-            return program(request.arrays, request.floats, request.ints)
-        with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
-            return program(request.arrays, request.floats, request.ints)
+    try:
+        with jax.enable_x64(True):
+            if ambient_trace() is None:
+                return program(request.arrays, request.floats, request.ints)
+            with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
+                return program(request.arrays, request.floats, request.ints)
+    except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised
+        raise TorshError(f"XLA could not run the recorded program: {error}") from error
 
 
 def _commit(node: Node, value: Any) -> None:

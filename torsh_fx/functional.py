@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import cast, operand, relu, sigmoid, tanh, where
-from .dtypes import int64, is_floating
+from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, where
+from .dtypes import float64, int64, is_floating
 from .indexing import gather
 from .reducing import log_softmax, matmul, mean, softmax, sum
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
+from .rules.kinds import integer_of, shown
 from .rules.op import OPS
 from .shaping import permute, reshape, squeeze, transpose, unsqueeze
 from .tensor import Tensor, apply
@@ -45,22 +46,40 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
         ArgumentValueError: ``approximate`` is neither.
     """
     rows = {"none": "gelu_erf", "tanh": "gelu"}
-    if approximate not in rows:
+    if not isinstance(approximate, str) or approximate not in rows:
         raise ArgumentValueError(f"[gelu] approximate must be 'none' or 'tanh', got {approximate!r}")
     return apply(OPS[rows[approximate]], operand("gelu", x))
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else slope·x.  Gradient: g·1 or g·slope (at 0 and NaN the slope)."""
-    if isinstance(negative_slope, (bool, str)) or not isinstance(negative_slope, (int, float, np.generic)):
-        raise ArgumentTypeError(f"[leaky_relu] negative_slope must be a number, got {negative_slope!r}")
-    return apply(OPS["leaky_relu"], operand("leaky_relu", x), negative_slope=float(negative_slope))
+    t = operand("leaky_relu", x)
+    return apply(OPS["leaky_relu"], t, negative_slope=_number("leaky_relu", "negative_slope", negative_slope))
+
+
+def _number(op: str, name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not is_number(value):
+        raise ArgumentTypeError(f"[{op}] {name} must be a number, got {shown(value)}")
+    return float(fitting(op, value, float64))
+
+
+def _constant_operand(op: str, name: str, value: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A weight or bias: of x's dtype, and of a shape that x settles."""
+    t = operand(op, value)
+    if t.dtype != x.dtype:
+        raise ArgumentTypeError(f"[{op}] input and {name} must have one dtype, got {x.dtype} and {t.dtype}; cast one")
+    if t.shape != shape:
+        raise ShapeMismatchError(f"[{op}] {name} needs one entry per channel or class", expected=shape, got=t.shape)
+    return t
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias, weight of shape [out, in] (or [in])."""
-    out = matmul(x, transpose(weight, 0, 1) if weight.ndim == 2 else weight)
-    return out if bias is None else out + bias
+    x, w = operand("linear", x), operand("linear", weight)
+    if w.ndim not in (1, 2):
+        raise ShapeMismatchError("[linear] weight needs shape [out, in] or [in]", expected=("out", "in"), got=w.shape)
+    out = matmul(x, transpose(w, 0, 1) if w.ndim == 2 else w)
+    return out if bias is None else out + _constant_operand("linear", "bias", bias, out, w.shape[:-1])
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -107,29 +126,26 @@ def nll_loss(
             "[nll_loss] target must match input without its class axis", expected=want, got=t.shape
         )
     classes = x.shape[axis]
+    ignore_index = integer_of("nll_loss", "ignore_index", ignore_index)
+    _check_classes("nll_loss", t, classes, ignore_index)
     ignored = t == ignore_index
     safe = where(ignored, 0, t)
-    _check_classes("nll_loss", safe, classes)
     picked = -squeeze(gather(x, axis, unsqueeze(cast(safe, int64), axis)), axis)
     factor = cast(ignored.logical_not(), x.dtype)
     if weight is not None:
-        if weight.shape != (classes,):
-            raise ShapeMismatchError(
-                "[nll_loss] weight needs one entry per class", expected=(classes,), got=weight.shape
-            )
-        factor = factor * weight[cast(safe, int64)]
+        factor = factor * _constant_operand("nll_loss", "weight", weight, x, (classes,))[cast(safe, int64)]
     losses = where(ignored, 0.0, picked * factor)
     if reduction == "mean":
         return sum(losses) / sum(factor)
     return _reduce("nll_loss", losses, reduction)
 
 
-def _check_classes(op: str, target: Tensor, classes: int) -> None:
+def _check_classes(op: str, target: Tensor, classes: int, ignored: int | None = None) -> None:
     value = target._node.value
     if value is None or target._node.traced or not target.numel():
         return  # the gather that uses it checks it
     host = np.asarray(value)
-    bad = host[(host < 0) | (host >= classes)]
+    bad = host[((host < 0) | (host >= classes)) & (True if ignored is None else host != ignored)]
     if bad.size:
         raise OutOfRangeError(f"[{op}] target {int(bad.flat[0])} is out of range for {classes} classes")
 
@@ -153,7 +169,14 @@ def cross_entropy(
         label_smoothing: part of the target spread over all classes.
     """
     x, t = operand("cross_entropy", input), operand("cross_entropy", target)
+    if x.ndim == 0:
+        raise ShapeMismatchError("[cross_entropy] input needs a class axis", expected=("C",), got=x.shape)
+    label_smoothing = _number("cross_entropy", "label_smoothing", label_smoothing)
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentValueError(f"[cross_entropy] label_smoothing must lie in [0, 1], got {label_smoothing}")
     axis = 0 if x.ndim == 1 else 1
+    if weight is not None:
+        weight = _constant_operand("cross_entropy", "weight", weight, x, (x.shape[axis],))
     logs = log_softmax(x, axis)
     if not is_floating(t.dtype):
         hard = nll_loss(logs, t, weight, ignore_index, reduction)
@@ -200,8 +223,11 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     t = operand("one_hot", x)
     if is_floating(t.dtype) or t.dtype == bool:
         raise ArgumentTypeError(f"[one_hot] classes must be integers, got {t.dtype}")
-    if num_classes < 0:
-        num_classes = int(t.max()) + 1 if t.numel() else 0
+    num_classes = integer_of("one_hot", "num_classes", num_classes)
+    if num_classes < -1 or (num_classes == -1 and not t.numel()):
+        raise ArgumentValueError(f"[one_hot] num_classes must be given for no classes, and not be {num_classes}")
+    if num_classes == -1:
+        num_classes = int(t.max()) + 1
     if t._node.value is None:
         t.jax()  # an out-of-range class would be a row of zeros: look before using it
     _check_classes("one_hot", t, num_classes)
@@ -247,7 +273,7 @@ def _convolution(name: str, n: int) -> Any:
     ) -> Tensor:
         pads = padding if isinstance(padding, str) else _tuple(name, padding, n)
         params = {"stride": _tuple(name, stride, n), "padding": pads, "dilation": _tuple(name, dilation, n)}
-        return _convolve(name, n, input, weight, bias, {**params, "groups": groups})
+        return _convolve(name, n, input, weight, bias, {**params, "groups": integer_of(name, "groups", groups)})
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = f"""{n}-D convolution (cross-correlation), PyTorch's layouts and arguments.
@@ -277,7 +303,7 @@ def _transposed(name: str, n: int) -> Any:
     ) -> Tensor:
         values = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
         params: dict[str, Any] = {k: _tuple(name, v, n) for k, v in values.items()}
-        return _convolve(name, n, input, weight, bias, {**params, "groups": groups})
+        return _convolve(name, n, input, weight, bias, {**params, "groups": integer_of(name, "groups", groups)})
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = f"""{n}-D transposed convolution, PyTorch's layouts and arguments.
@@ -301,11 +327,7 @@ def _convolve(name: str, n: int, x: Any, w: Any, bias: Tensor | None, params: di
     batched = x.ndim != n + 1
     out = apply(OPS[name], x if batched else unsqueeze(x, 0), w, **params)
     if bias is not None:
-        if bias.shape != (out.shape[1],):
-            raise ShapeMismatchError(
-                f"[{name}] bias needs one entry per output channel", expected=(out.shape[1],), got=bias.shape
-            )
-        out = out + reshape(bias, -1, *(1,) * n)
+        out = out + reshape(_constant_operand(name, "bias", bias, out, (out.shape[1],)), -1, *(1,) * n)
     return out if batched else squeeze(out, 0)
 
 

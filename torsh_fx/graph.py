@@ -40,6 +40,7 @@ class Node:
         "edges",
         "freed",
         "guard",
+        "home",
         "inputs",
         "runtime",
         "serial",
@@ -65,6 +66,7 @@ class Node:
         self.value = value
         self.freed = False
         self.guard: Guard | None = None
+        self.home: Any = None  # the devices a pending value is bound to, None for wherever
         self.serial = next(_serial)  # program order, which no hash or id may decide
         self.depth = 0
 
@@ -135,7 +137,7 @@ class Pullback:
         self.i = i
         self.foreign = call.foreign  # holds values: computed at once, never part of a cached program
         self.keys = call.residual_keys(tuple(k == i for k in range(call.n)))
-        self.avals = tuple(call.out if isinstance(k, str) else call.avals[k] for k in self.keys) + (call.out,)
+        self.avals = (*(call.out if isinstance(k, str) else call.avals[k] for k in self.keys), call.out)
         self.n = len(self.avals)
         self.present = call.present
         self.out = call.avals[i]
@@ -221,6 +223,7 @@ def add_nodes(a: Node, b: Node) -> Node:
 
 
 def add_call(aval: Aval) -> Call:
+    """The call that adds two gradients of ``aval``."""
     return _add.call((aval, aval), {}, ())
 
 

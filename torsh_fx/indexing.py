@@ -14,7 +14,8 @@ from .arithmetic import cast, operand
 from .dtypes import int64, is_floating
 from .record import constant
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
-from .rules.kinds import axis_of
+from .rules.broadcast import broadcast_shapes
+from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
 from .tensor import Tensor, apply, apply_view
@@ -85,15 +86,26 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
     if t.dtype != bool:
         if t.ndim == 0 and not t._node.traced and isinstance(entry, Tensor):
             return [int(t)]
-        return [cast(t, int64)]
+        return [_long(t)]
     return _mask(t, x, before)
+
+
+def _long(t: Tensor) -> Tensor:
+    """Indices in int64; those known now stay known, so that they are checked at the call."""
+    value = t._node.value
+    if t.dtype == int64 or value is None or t._node.traced:
+        return cast(t, int64)
+    return Tensor(constant(np.asarray(value).astype(np.int64)))
 
 
 def _index_tensor(entry: Any) -> Tensor:
     if isinstance(entry, jax.Array):
         return operand("getitem", entry)
-    host = np.asarray(entry)
-    if host.size == 0 and host.dtype == np.float64:
+    try:
+        host = np.asarray(entry)
+    except ValueError as error:
+        raise ArgumentTypeError(f"[getitem] the index {entry!r} is ragged") from error
+    if host.size == 0 and isinstance(entry, (list, tuple)):
         host = host.astype(np.int64)
     if host.dtype.kind not in "biu":
         raise ArgumentTypeError(f"[getitem] {entry!r} cannot be an index; use integers, slices, None, ... or masks")
@@ -122,7 +134,7 @@ def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
 
 
 def _slice(x: Tensor, axis: int, s: builtins.slice) -> Tensor:
-    parts = [None if p is None else int(p) for p in (s.start, s.stop, s.step)]
+    parts = [None if p is None else integer_of("getitem", "a slice's bound", p) for p in (s.start, s.stop, s.step)]
     step = 1 if parts[2] is None else parts[2]
     if step < 1:
         raise ArgumentValueError(f"[getitem] a slice step must be at least 1, got {step}; use flip to reverse")
@@ -130,6 +142,7 @@ def _slice(x: Tensor, axis: int, s: builtins.slice) -> Tensor:
     start, stop, _ = builtins.slice(parts[0], parts[1], 1).indices(extent)
     length = builtins.max(stop - start, 0)
     out = x if (start, length) == (0, extent) else narrow(x, axis, builtins.min(start, extent - length), length)
+    step = builtins.min(step, builtins.max(length, 1))
     return out if step == 1 else apply_view(OPS["stride"], out, dim=axis, step=step)
 
 
@@ -146,6 +159,7 @@ def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
     indices = [_wrapped(x, a, i) for a, i in arrays]
     if len(arrays) == 1:
         return apply(OPS["take"], x, indices[0], dim=axes[0])
+    broadcast_shapes("getitem", *(i.shape for i in indices))
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     rest = [a for a in range(x.ndim) if a not in axes]
     moved = permute(x, *axes, *rest)
@@ -195,7 +209,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         raise ArgumentValueError(f"[index_select] the index must have at most 1 axis, got shape {list(i.shape)}")
     if t.ndim == 0:
         t = reshape(t, 1)
-    return apply(OPS["take"], t, reshape(i, -1), dim=axis_of("index_select", dim, t.shape))
+    i = i if i.ndim else reshape(i, 1)
+    return apply(OPS["take"], t, i, dim=axis_of("index_select", dim, t.shape))
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:

@@ -24,6 +24,7 @@ from .tensor import Tensor, from_array
 
 
 def is_tensor(x: Any) -> bool:
+    """Is it a Tensor?  The ``is_leaf`` of every tree walk here."""
     return isinstance(x, Tensor)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import arithmetic, creation, indexing, inplace, reducing, shaping
+import numpy as np
+
+from . import arithmetic, creation, functional, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
+from .rules.kinds import shown
 from .tensor import Tensor
 
 _NAMES = {
@@ -36,6 +40,8 @@ def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Calla
                     f"[{function.__name__}] expected a Tensor or a number, got {type(other).__name__}"
                     + ("; make it one with torsh_fx.tensor(...)" if not isinstance(other, (str, type(None))) else "")
                 )
+            if isinstance(other, numbers.Number):
+                raise ArgumentTypeError(f"[{function.__name__}] works on real numbers, got {shown(other)}")
             return NotImplemented  # type: ignore[no-any-return]
         return function(other, self) if reflected else function(self, other)
 
@@ -62,6 +68,8 @@ def _bitwise(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor
         for x in (a, b):
             if isinstance(x, Tensor) and x.dtype != bool:
                 raise ArgumentTypeError(f"[{name}] works on booleans, got {x.dtype}")
+            if arithmetic.is_number(x) and not isinstance(x, (bool, np.bool_)):
+                raise ArgumentTypeError(f"[{name}] works on booleans, got {shown(x)}")
         return function(a, b)
 
     method.__name__ = name
@@ -122,7 +130,7 @@ def _caster(dtype: Any, name: str) -> Callable[[Tensor], Tensor]:
 
 def _type_as(self: Tensor, other: Tensor) -> Tensor:
     """This tensor in the dtype of ``other``."""
-    return creation.to(self, dtype=other.dtype)
+    return creation.to(self, dtype=arithmetic.operand("type_as", other).dtype)
 
 
 def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:

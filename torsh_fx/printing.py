@@ -24,10 +24,8 @@ def show(t: Any) -> str:
     if not isinstance(node.value, (jax.Array, type(None))):  # a place in a tree of avals or sentinels
         return f"tensor({node.value!r})"
     host = np.asarray(t._host())
-    if host.size == 0 and host.ndim > 1:
-        body = f"[], size={tuple(host.shape)}"
-    else:
-        body = _body(host, len("tensor("))
+    empty = host.size == 0 and host.ndim > 1
+    body = f"[], size={tuple(host.shape)}" if empty else _body(host, len("tensor("))
     plain = t.dtype in (float32, int64, bool_) and host.size
     dtype = "" if plain or (host.size == 0 and t.dtype == float32) else f", dtype={t.dtype}"
     return f"tensor({body}{dtype}{_suffix(t)})"
@@ -63,9 +61,10 @@ def _formatter(flat: np.ndarray[Any, Any]) -> Any:
     if flat.dtype.kind in "iu":
         width = max((len(str(int(v))) for v in flat), default=0)
         return lambda v: str(int(v)).rjust(width)
-    finite = np.abs(flat[np.isfinite(flat) & (flat != 0)])
+    regular = flat[np.isfinite(flat) & (flat != 0)]  # only these count for the width, as in PyTorch
+    finite = np.abs(regular)
     if finite.size == 0:
-        style = "{:.0f}." if not np.isnan(flat).all() else "{:.0f}."
+        style = "{:.0f}."
     else:
         low, high = float(finite.min()), float(finite.max())
         whole = bool((finite == np.rint(finite)).all())
@@ -79,7 +78,7 @@ def _formatter(flat: np.ndarray[Any, Any]) -> Any:
     def one(v: Any) -> str:
         return style.format(v) if np.isfinite(v) else str(float(v))
 
-    width = max((len(one(v)) for v in flat), default=0)
+    width = max((len(one(v)) for v in regular), default=0)
     return lambda v: one(v).rjust(width)
 
 

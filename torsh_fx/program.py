@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,8 @@ class Step(NamedTuple):
 
 
 class Segment(NamedTuple):
+    """A stretch of a program that XLA compiles as one, and where its numbers come from."""
+
     function: Any  # jitted: (arrays, floats, ints) -> arrays
     reads: tuple[int, ...]
     floats: Any
@@ -131,7 +133,7 @@ def _emitted(gradients: Sequence[Node], place: dict[int, int]) -> list[Node]:
 class _Bounds:
     """Does an index array stay in [0, extent)?  Answers (is any bad, the first bad one)."""
 
-    _known: dict[int, _Bounds] = {}
+    _known: ClassVar[dict[int, _Bounds]] = {}
 
     def __new__(cls, extent: int) -> _Bounds:
         if extent not in cls._known:

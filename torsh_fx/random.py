@@ -14,10 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .arithmetic import operand
 from .creation import _extents, _place
 from .dtypes import as_dtype, get_default_dtype, int64, is_floating
 from .graph import leaf
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
+from .rules.kinds import integer_of, shown
 from .rules.op import OPS
 from .state import STATE, is_staging
 from .tensor import Tensor, apply
@@ -31,7 +33,7 @@ class Generator:
 
     Example:
         >>> a, b = Generator(7), Generator(7)
-        >>> bool((rand(3, generator=a) == rand(3, generator=b)).all())
+        >>> (rand(3, generator=a) == rand(3, generator=b)).all().item()
         True
     """
 
@@ -59,8 +61,11 @@ class Generator:
 
     def set_state(self, state: tuple[int, int]) -> Generator:
         """Go back to a state from ``get_state``."""
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            raise ArgumentTypeError(f"a generator's state is a (seed, number of draws) pair, got {shown(state)}")
+        seed, counter = (integer_of("set_state", "a state's entry", s) for s in state)
         with self._lock:
-            self._seed, self._counter = state
+            self._seed, self._counter = seed, counter
         return self
 
     def draw(self) -> tuple[Any, Any]:
@@ -73,6 +78,8 @@ class Generator:
 
 
 def _in_64_bits(seed: int) -> int:
+    if not -(2**63) <= seed < 2**64:
+        raise ArgumentValueError(f"a seed must fit in 64 bits, got {seed}")
     return (seed + 2**63) % 2**64 - 2**63
 
 
@@ -119,7 +126,7 @@ def _value(number: Any) -> Any:
 
 def _finish(out: Tensor, device: Any, requires_grad: bool) -> Tensor:
     out = _place(out, device)
-    return out.requires_grad_() if requires_grad else out
+    return out.requires_grad_(requires_grad)
 
 
 def _float_dtype(op: str, dtype: Any) -> Any:
@@ -195,9 +202,11 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 
 def rand_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
     """Uniform numbers in [0, 1) in x's shape and dtype."""
-    return rand(*x.shape, generator=generator, dtype=dtype or x.dtype)
+    t = operand("rand_like", x)
+    return rand(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)
 
 
 def randn_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
     """Normal numbers in x's shape and dtype."""
-    return randn(*x.shape, generator=generator, dtype=dtype or x.dtype)
+    t = operand("randn_like", x)
+    return randn(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, caller_line, leaf
+from .rules import ArgumentValueError
 from .rules.op import Row
 from .rules.primitive import check_indices
 from .state import STATE
@@ -48,11 +49,47 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         kept = tuple([e if e is not None and call.active(i) else None for i, e in enumerate(edges)])
         wants = any(kept) and call.out.dtype.kind not in "biu"
     node = Node(call, tuple(operands), values, call.out, kept if wants else NO_EDGES)
+    if _placed:
+        node.home = _one_home(row.name, (*operands, *(v for v in values if isinstance(v, Node))))
     if row.bounds_fn is not None:
         _check_bounds(
             row, node, dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
         )
     return finish(node)
+
+
+# NOTE [devices]: values that nobody placed go wherever they are used, so nothing is
+# looked at until the first array is bound to a device; from then on operands that
+# are bound to different ones are refused as they are recorded.
+_placed: list[bool] = []
+
+
+def note_placed(value: Any) -> None:
+    """Remember that arrays bound to a device exist."""
+    if not _placed and not isinstance(value, jax.core.Tracer) and value.committed:
+        _placed.append(True)
+
+
+def home(node: Node) -> Any:
+    """The devices a node's value is bound to, None for wherever."""
+    value = node.value
+    if value is None:
+        return node.home
+    if isinstance(value, jax.core.Tracer) or not value.committed:
+        return None
+    return value.sharding.device_set
+
+
+def _one_home(op: str, nodes: Sequence[Node]) -> Any:
+    found: Any = None
+    for node in nodes:
+        here = home(node)
+        if found is None:
+            found = here
+        elif here is not None and here != found:
+            places = " and ".join(", ".join(sorted(f"{d.platform}:{d.id}" for d in p)) for p in (found, here))
+            raise ArgumentValueError(f"[{op}] operands are on different devices, {places}; move one with to(device)")
+    return found
 
 
 def finish(node: Node) -> Node:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins
 from typing import Any, NamedTuple
 
-from .arithmetic import cast, operand, pow, sqrt
+import numpy as np
+
+from .arithmetic import cast, is_number, operand, pow, sqrt
 from .dtypes import as_dtype, get_default_dtype, is_floating
 from .rules import ArgumentTypeError
-from .rules.kinds import axes_of, axis_of
+from .rules.kinds import axes_of, axis_of, shown
 from .rules.op import OPS
 from .shaping import squeeze
 from .tensor import Tensor, apply
@@ -21,6 +23,12 @@ class ValuesIndices(NamedTuple):
     indices: Tensor
 
 
+def _kept(op: str, keepdim: Any) -> bool:
+    if not isinstance(keepdim, (bool, np.bool_)):
+        raise ArgumentTypeError(f"[{op}] keepdim must be True or False, got {shown(keepdim)}")
+    return bool(keepdim)
+
+
 def _dims(op: str, dim: Any, x: Tensor) -> tuple[int, ...] | None:
     """Axes to reduce; None for all of them, which is also what PyTorch makes of ()."""
     if dim is None:
@@ -31,18 +39,18 @@ def _dims(op: str, dim: Any, x: Tensor) -> tuple[int, ...] | None:
 
 def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim`` (all axes if None); integers in int64.  Gradient: g replicated."""
-    t = operand("sum", x)
+    t, keepdim = operand("sum", x), _kept("sum", keepdim)
     if dtype is not None:
         t = cast(t, as_dtype(dtype))
     dims = _dims("sum", dim, t)
     if dims is None and not keepdim:
         return apply(OPS["sum"], t)
-    return apply(OPS["sum_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["sum_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
 
 
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` (all axes if None).  Gradient: g replicated, over the count."""
-    t = operand("mean", x)
+    t, keepdim = operand("mean", x), _kept("mean", keepdim)
     if dtype is not None:
         t = cast(t, as_dtype(dtype))
     if not is_floating(t.dtype):
@@ -53,13 +61,24 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
             # PyTorch's mean of nothing has an empty gradient; the bare rule refuses.
             return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)), keepdim=False)
         return apply(OPS["mean"], t)
-    return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
 
 
-def var(x: Tensor, dim: Any = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
+def var(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Variance over ``dim``, divided by count − correction."""
-    t = operand("var", x)
-    dims = _dims("var", dim, t) or tuple(range(t.ndim))
+    return _variance("var", x, dim, correction, keepdim)
+
+
+def std(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """Standard deviation over ``dim``, divided by count − correction."""
+    return sqrt(_variance("std", x, dim, correction, keepdim))
+
+
+def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+    t, keepdim = operand(op, x), _kept(op, keepdim)
+    dims = _dims(op, dim, t) or tuple(range(t.ndim))
+    if isinstance(correction, bool) or not is_number(correction):
+        raise ArgumentTypeError(f"[{op}] correction must be a number, got {shown(correction)}")
     centred = t - mean(t, dims or None, keepdim=True)
     count = 1
     for axis in dims:
@@ -68,33 +87,32 @@ def var(x: Tensor, dim: Any = None, *, correction: int = 1, keepdim: bool = Fals
     return total / builtins.max(count - correction, 0)
 
 
-def std(x: Tensor, dim: Any = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """Standard deviation over ``dim``, divided by count − correction."""
-    return sqrt(var(x, dim, correction=correction, keepdim=keepdim))
-
-
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the largest element (along ``dim``, or of the flattened tensor)."""
-    return apply(OPS["argmax"], operand("argmax", x), dim=dim, keepdim=bool(keepdim))
+    t = operand("argmax", x)
+    axis = None if dim is None else axis_of("argmax", dim, t.shape)
+    return apply(OPS["argmax"], t, dim=axis, keepdim=_kept("argmax", keepdim))
 
 
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the smallest element (along ``dim``, or of the flattened tensor)."""
-    return apply(OPS["argmin"], operand("argmin", x), dim=dim, keepdim=bool(keepdim))
+    t = operand("argmin", x)
+    axis = None if dim is None else axis_of("argmin", dim, t.shape)
+    return apply(OPS["argmin"], t, dim=axis, keepdim=_kept("argmin", keepdim))
 
 
 def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element over ``dim``.  Gradient: shared by all that reach it."""
     t = operand("amax", x)
     dims = _dims("amax", dim, t)
-    return apply(OPS["amax"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["amax"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("amax", keepdim))
 
 
 def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element over ``dim``.  Gradient: shared by all that reach it."""
     t = operand("amin", x)
     dims = _dims("amin", dim, t)
-    return apply(OPS["amin"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["amin"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("amin", keepdim))
 
 
 def _extremum(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
@@ -102,7 +120,7 @@ def _extremum(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
 
     if isinstance(dim, Tensor):  # max(a, b), elementwise
         return (maximum if name == "max" else minimum)(x, dim)
-    t = operand(name, x)
+    t, keepdim = operand(name, x), _kept(name, keepdim)
     if dim is None:
         return (amax if name == "max" else amin)(t)
     axis = axis_of(name, dim, t.shape)
@@ -127,14 +145,14 @@ def any(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Is any element nonzero (over ``dim``, or at all)?"""
     t = operand("any", x)
     dims = _dims("any", dim, t)
-    return apply(OPS["any"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["any"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("any", keepdim))
 
 
 def all(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Are all elements nonzero (over ``dim``, or altogether)?"""
     t = operand("all", x)
     dims = _dims("all", dim, t)
-    return apply(OPS["all"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=bool(keepdim))
+    return apply(OPS["all"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("all", keepdim))
 
 
 def matmul(a: Any, b: Any) -> Tensor:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import numpy as np
 
 from .arithmetic import cast, operand
 from .dtypes import promote_types
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
-from .rules.kinds import axes_of, axis_of
+from .rules.kinds import axes_of, axis_of, integer_of
 from .rules.op import OPS
 from .tensor import Tensor, apply, apply_view
 
@@ -20,14 +18,9 @@ _RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
 
 def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
     """Extents given one by one or as one sequence."""
-    if len(args) == 1 and not isinstance(args[0], (int, np.integer, Tensor)):
-        if isinstance(args[0], (str, float)) or not hasattr(args[0], "__iter__"):
-            raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {args[0]!r}")
+    if len(args) == 1 and isinstance(args[0], Iterable) and not isinstance(args[0], (str, bytes, dict, set, Tensor)):
         args = tuple(args[0])
-    for extent in args:
-        if isinstance(extent, (bool, str, float)) or not hasattr(extent, "__index__"):
-            raise ArgumentTypeError(f"[{op}] a shape must hold integers, got {extent!r}")
-    return tuple(int(e) for e in args)
+    return tuple([integer_of(op, "an extent or axis", e) for e in args])
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
@@ -70,7 +63,7 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
 
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """Broadcast to the shape of ``other``, a view."""
-    return expand(x, *other.shape)
+    return expand(x, *operand("expand_as", other).shape)
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
@@ -106,13 +99,10 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if x.ndim == 0:
         raise OutOfRangeError("[narrow] a 0-d tensor has no axis to slice")
     axis = axis_of("narrow", dim, x.shape)
-    if isinstance(start, Tensor):
-        start = int(start)
-    if isinstance(start, (bool, str, float)):
-        raise ArgumentTypeError(f"[narrow] start must be an integer, got {start!r}")
-    if -x.shape[axis] <= start < 0:
-        start += x.shape[axis]
-    return apply_view(OPS["narrow"], x, dim=axis, start=int(start), length=length)
+    first = integer_of("narrow", "start", start)
+    if -x.shape[axis] <= first < 0:
+        first += x.shape[axis]
+    return apply_view(OPS["narrow"], x, dim=axis, start=first, length=integer_of("narrow", "length", length))
 
 
 def select(x: Tensor, dim: int, index: Any) -> Tensor:
@@ -121,12 +111,10 @@ def select(x: Tensor, dim: int, index: Any) -> Tensor:
     if x.ndim == 0:
         raise OutOfRangeError("[select] a 0-d tensor has no axis to index")
     axis = axis_of("select", dim, x.shape)
-    place = int(index)
-    if place < 0:
-        place += x.shape[axis]
-    if not 0 <= place < x.shape[axis]:
-        raise OutOfRangeError(f"[select] index {int(index)} is out of range for axis {axis} of extent {x.shape[axis]}")
-    return apply_view(OPS["select"], x, dim=axis, index=place)
+    place, extent = integer_of("select", "index", index), x.shape[axis]
+    if not -extent <= place < extent:
+        raise OutOfRangeError(f"[select] index {place} is out of range for axis {axis} of extent {extent}")
+    return apply_view(OPS["select"], x, dim=axis, index=place % extent)
 
 
 def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -134,13 +122,13 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
     x = operand("split", x)
     axis = axis_of("split", dim, x.shape)
     extent = x.shape[axis]
-    if isinstance(split_size_or_sections, (int, np.integer)):
-        size = int(split_size_or_sections)
+    if not isinstance(split_size_or_sections, (list, tuple)):
+        size = integer_of("split", "the size", split_size_or_sections)
         if size < 0 or (size == 0 and extent):
             raise ArgumentValueError(f"[split] the size must be positive, got {size}")
         sections = [min(size, extent - k) for k in range(0, extent, size)] if extent else [0]
     else:
-        sections = list(split_size_or_sections)
+        sections = [integer_of("split", "a section", s) for s in split_size_or_sections]
         if sum(sections) != extent or any(s < 0 for s in sections):
             raise ArgumentValueError(f"[split] sections {sections} must add up to extent {extent} of axis {axis}")
     out, start = [], 0
@@ -152,9 +140,9 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller)."""
+    x, chunks = operand("chunk", x), integer_of("chunk", "chunks", chunks)
     if chunks < 1:
         raise ArgumentValueError(f"[chunk] needs at least 1 chunk, got {chunks}")
-    x = operand("chunk", x)
     extent = x.shape[axis_of("chunk", dim, x.shape)]
     return split(x, max(1, -(-extent // chunks)), dim)
 
@@ -173,7 +161,7 @@ def flip(x: Tensor, dims: Any) -> Tensor:
 
 
 def _same_dtype(op: str, tensors: Any) -> list[Tensor]:
-    if isinstance(tensors, Tensor) or not isinstance(tensors, Sequence):
+    if isinstance(tensors, (Tensor, str, bytes)) or not isinstance(tensors, Sequence):
         raise ArgumentTypeError(f"[{op}] expected a list or tuple of Tensors, got {type(tensors).__name__}")
     found = [operand(op, x) for x in tensors]
     if not found:

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
+from .rules import ArgumentTypeError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CLEAN = get_opaque_trace_state()
@@ -57,6 +59,8 @@ class set_grad_enabled:
     """
 
     def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, (bool, np.bool_)):
+            raise ArgumentTypeError(f"set_grad_enabled takes True or False, got {type(mode).__name__}")
         self.previous: list[bool] = [STATE.grad]
         self.mode = bool(mode)
         STATE.grad = self.mode
@@ -87,6 +91,8 @@ class _GradMode:
 
     def __new__(cls, fn: F | None = None) -> Any:
         if fn is not None:  # @no_grad without parentheses
+            if not callable(fn):
+                raise ArgumentTypeError(f"{cls.__name__} takes a function to decorate, got {type(fn).__name__}")
             return _decorate(fn, cls.mode)
         return super().__new__(cls)
 

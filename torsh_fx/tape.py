@@ -66,17 +66,20 @@ class Tape:
     # -- while recording ---------------------------------------------------------
 
     def add(self, node: Node) -> None:
+        """List an op that was recorded."""
         self._made[id(node)] = len(self.entries)
         entry = Entry(node, node.inputs, node.runtime, node.describe(), not STATE.grad, caller_line())
         self.entries.append(entry)
 
     def note(self, node: Node, operands: Sequence[Tensor]) -> None:
+        """Remember which tensors showed the operands of ``node``, and which were detached."""
         for t in operands:
             self._tensors.setdefault(id(t._cell.node), t)
         if any(t._stop for t in operands):
             self._stops[id(node)] = tuple(t._stop for t in operands)
 
     def finish(self, inputs: Sequence[Tensor] | None, outputs: Sequence[Tensor] | None) -> None:
+        """Settle inputs and outputs; by default, results that nothing used are the outputs."""
         if inputs is not None:
             self.inputs = [t._node for t in inputs]
         if outputs is None:
@@ -179,13 +182,16 @@ class Tape:
         out = self._run(bare, values)
         return jax.tree.map(from_array, out) if as_tensors else out
 
-    def in_float64(self) -> Callable[..., Any]:
+    def in_float64(self, *centre: Any) -> Callable[..., Any]:
         """The tape as a pure function that computes every floating value in float64.
 
-        What finite differences need: the same ops on wider numbers, whatever
-        dtype inputs, constants and casts had.  Random draws keep their numbers.
+        What finite differences around ``centre`` need: the same ops on wider
+        numbers, whatever dtype inputs, constants and casts had.  Random draws
+        keep their numbers, and what was detached keeps its value at the centre.
         """
-        return lambda *inputs: self._run(inputs, None, wide=True)
+        held: list[Any] = []
+        self._run(centre, None, Wide(held, collect=True))
+        return lambda *inputs: self._run(inputs, None, Wide(held))
 
     def _current(self, constant: Constant) -> Any:
         t = constant.tensor
@@ -194,7 +200,7 @@ class Tape:
             return executor.force(constant.node)
         return t.jax()
 
-    def _run(self, inputs: Sequence[Any], constants: list[Any] | None, wide: bool = False) -> Any:
+    def _run(self, inputs: Sequence[Any], constants: list[Any] | None, wide: Wide | None = None) -> Any:
         flat, tree = jax.tree.flatten(tuple(inputs))
         if len(flat) != len(self.inputs) or (self._in_tree is not None and tree != self._in_tree):
             raise ArgumentValueError(
@@ -218,17 +224,31 @@ class Tape:
             return out[0] if len(out) == 1 else tuple(out)
         return jax.tree.unflatten(self._out_tree, out)
 
-    def _evaluate(self, e: Entry, env: dict[int, Any], wide: bool) -> Any:
+    def _evaluate(self, e: Entry, env: dict[int, Any], wide: Wide | None) -> Any:
         args = [env[id(i)] for i in e.inputs]
         for i, stop in enumerate(self._stops.get(id(e.node), ())):
             if stop:
-                args[i] = jax.lax.stop_gradient(args[i])
+                args[i] = wide.hold(args[i]) if wide else jax.lax.stop_gradient(args[i])
         numbers = [env[id(r)] if isinstance(r, Node) else r for r in e.runtime]
         call = widened(e.node.call) if wide else e.node.call
         value = call.bind(*args, *numbers)
         if wide:
-            value = _widen(value)
+            return wide.hold(_widen(value)) if e.stop else _widen(value)
         return jax.lax.stop_gradient(value) if e.stop else value
+
+
+class Wide:
+    """A replay in float64 in which what derivatives do not see stays at its first value."""
+
+    def __init__(self, held: list[Any], collect: bool = False) -> None:
+        self.held, self.collect, self.place = held, collect, 0
+
+    def hold(self, value: Any) -> Any:
+        if self.collect:
+            self.held.append(value)
+            return value
+        self.place += 1
+        return self.held[self.place - 1]
 
 
 def widened(call: Any) -> Any:

@@ -24,9 +24,10 @@ import numpy as np
 from . import executor
 from .dtypes import DType, is_floating
 from .graph import Node, Slot
-from .record import record
-from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
+from .record import note_placed, record
+from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.context import config
+from .rules.kinds import axis_of
 from .rules.op import OPS, Row
 from .state import STATE, ambient_trace, is_staging
 
@@ -96,7 +97,8 @@ class Tensor(Methods):
 
     def _derive(self, view: View) -> None:
         fresh = apply(view.row, view.base, **view.params)
-        self._cell.node, self._edge = fresh._cell.node, fresh._edge
+        self._cell.node = fresh._cell.node
+        self._edge = None if self._stop else fresh._edge
         view.version = view.base._cell.version
 
     @property
@@ -119,13 +121,16 @@ class Tensor(Methods):
         """The JAX device (or sharding) that holds the value."""
         value = self._cell.node.value
         if value is None or isinstance(value, jax.core.Tracer):
+            home = self._cell.node.home
+            if home is not None and len(home) == 1:
+                return next(iter(home))
             return config.jax_default_device or jax.devices()[0]
         devices = value.devices()
         return next(iter(devices)) if len(devices) == 1 else value.sharding
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or one extent of it."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[_axis(dim, self.shape)]
 
     def dim(self) -> int:
         """Number of axes."""
@@ -152,8 +157,8 @@ class Tensor(Methods):
         return True
 
     def contiguous(self) -> Tensor:
-        """The tensor itself: storage is functional, strides do not show."""
-        return self
+        """The tensor itself; of a view a copy, which may be written to."""
+        return self if self._view is None else apply(OPS["clone"], self)
 
     # -- its place in the graph --------------------------------------------------
 
@@ -172,6 +177,8 @@ class Tensor(Methods):
         Raises:
             AutogradError: the dtype is not floating, or it is not a leaf.
         """
+        if not isinstance(mode, (bool, np.bool_)):
+            raise ArgumentTypeError(f"requires_grad must be True or False, got {type(mode).__name__}")
         if mode and not is_floating(self.dtype):
             raise AutogradError(f"only floating tensors can require a gradient, this one is {self.dtype}")
         if not self.is_leaf:
@@ -184,8 +191,9 @@ class Tensor(Methods):
         return self
 
     def _current_edge(self) -> Any:
-        if self._view is not None:
-            self._node
+        view = self._view
+        if view is not None and view.version != view.base._cell.version:
+            self._derive(view)  # a view whose base moved on has a new edge
         return self._edge
 
     @property
@@ -257,6 +265,8 @@ class Tensor(Methods):
             stopped = Node(None, (), (), node.aval, value=jax.lax.stop_gradient(node.value))
             out = Tensor(stopped)
             out._view = View(self, OPS["clone"], {})
+        elif self._view is not None:
+            self._view.base._cell.views.append(weakref.ref(out))
         out._stop = True
         return out
 
@@ -269,8 +279,18 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The same storage, outside the graph."""
+        """The same storage, outside the graph; assigning rebinds the storage."""
         return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise ArgumentTypeError(f"data must be a Tensor, got {type(value).__name__}")
+        before, STATE.grad = STATE.grad, False
+        try:
+            self._write(value, "data")
+        finally:
+            STATE.grad = before
 
     # -- reading -------------------------------------------------------------------
 
@@ -351,7 +371,11 @@ class Tensor(Methods):
         return show(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.numel() == 1 else format(repr(self), spec)
+        if not spec:
+            return repr(self)
+        if self.numel() != 1:
+            raise ArgumentTypeError(f"a format such as {spec!r} needs exactly one element, shape is {list(self.shape)}")
+        return format(self.item(), spec)
 
     # -- writing -----------------------------------------------------------------
 
@@ -430,6 +454,12 @@ class GradFn:
         return f"<grad_fn {self.name()}>"
 
 
+def _axis(dim: int, shape: tuple[int, ...]) -> int:
+    if not shape:
+        raise OutOfRangeError("[size] a 0-d tensor has no axes")
+    return axis_of("size", dim, shape)
+
+
 # -- recording on Tensors --------------------------------------------------------
 
 
@@ -504,4 +534,5 @@ def from_array(value: Any) -> Tensor:
         raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
     from .graph import leaf
 
+    note_placed(value)
     return Tensor(leaf(value))

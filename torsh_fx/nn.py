@@ -1,3 +1,0 @@
-"""``torsh_fx.nn``: holds ``functional``."""
-
-from . import functional as functional
