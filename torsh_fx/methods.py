@@ -25,6 +25,7 @@ _NAMES = {
         "unbind flip"
     ),
     reducing: "sum mean var std max min amax amin argmax argmin any all matmul log_softmax softmax",
+    functional: "gelu leaky_relu unfold",
     indexing: "gather index_select take_along_dim masked_fill",
 }
 FUNCTIONS: tuple[Callable[..., Any], ...] = tuple(
