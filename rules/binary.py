@@ -174,7 +174,7 @@ _with_number = samples(
 )
 
 
-@elementwise(samples=_with_number, special=EDGES, torch="mul", linear_in=("x",))
+@elementwise(label="mul_scalar", samples=_with_number, special=EDGES, torch="mul", linear_in=("x",))
 def mul_scalar(x: Array, *, scalar: Scalar) -> Array:
     """Product with a number, x·c, c rounded once to x's dtype.
 
@@ -192,7 +192,7 @@ def _(g: Grad, scalar: Array) -> Array:
     return g * scalar
 
 
-@elementwise(samples=_with_number, special=EDGES, torch="add")
+@elementwise(label="add_scalar", samples=_with_number, special=EDGES, torch="add")
 def add_scalar(x: Array, *, scalar: Scalar) -> Array:
     """Sum with a number, x + c, c rounded once to x's dtype.
 
@@ -210,7 +210,7 @@ def _(g: Grad) -> Array:
     return g
 
 
-@elementwise(floating=True, samples=_with_number, special=EDGES, torch="div", linear_in=("x",))
+@elementwise(label="div_scalar", floating=True, samples=_with_number, special=EDGES, torch="div", linear_in=("x",))
 def div_scalar(x: Array, *, scalar: Scalar) -> Array:
     """Quotient by a number, x/c, c rounded once to x's dtype.
 

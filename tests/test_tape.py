@@ -179,3 +179,15 @@ def test_pending_constants_and_float64():
     tape = tx.record(lambda x: x * w)(tx.ones(2, dtype=tx.float64))
     assert tape.replay(tx.ones(2, dtype=tx.float64)).dtype == tx.float64
     assert tape.replay(tx.ones(2, dtype=tx.float64)).tolist() == [3.0, 6.0]
+
+
+def test_what_a_tape_cannot_follow_is_said():
+    with pytest.warns(UserWarning, match="frozen"):
+        tx.record(lambda x: x * (x.sum().item()))(tx.ones(2))
+    with pytest.warns(UserWarning, match="frozen"):
+        tx.record(lambda x: (x * 2)[x * 2 > 1])(tx.ones(2))
+    with pytest.raises(tx.AutogradError, match="as_jax"):
+        tx.record(lambda x: x * tx.grad(lambda y: (y * y).sum())(x))(tx.ones(2))
+    with pytest.raises(tx.AutogradError, match="tracers"):
+        tx.record(lambda x: x * tx.as_tensor(jax.jit(lambda a: (tx.as_tensor(a) * 2).jax())(jnp.ones(2))))(tx.ones(2))
+    assert jax.jit(lambda a: tx.record(lambda x: x * 2)(tx.as_tensor(a)).replay(a * 3))(jnp.ones(2)).tolist() == [6, 6]

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from . import executor

@@ -46,9 +46,11 @@ def force(node: Node) -> Any:
 def run(wanted: Sequence[Node]) -> None:
     """Compute ``wanted`` in one program and commit every value that is still held."""
     with _lock:
-        request = Request([n for n in wanted if n.value is None])
-        if request.pending:
-            _execute(request, wanted)
+        request = Request([n for n in wanted if n.value is None], keep=True)
+        if not request.pending:
+            return
+        program = _program(request)
+    _execute(program, request)
 
 
 def run_backward(
@@ -63,14 +65,15 @@ def run_backward(
     with _lock:
         residuals = [r for n in plan.order for r in residual_nodes(n)]
         roots = [also, seed, *residuals, *(e for e in existing if e is not None)]
-        request = Request([n for n in roots if n.value is None])
-        request.add_backward(plan, seed, existing, retain)
+        request = Request([n for n in roots if n.value is None], keep=False)
         del residuals, roots
-        gradients = _execute(request, (), plan, root, seed, existing)
-        if not retain:
-            for n in plan.order:
-                free(n)
-        return gradients
+        request.add_backward(plan, seed, existing, retain)
+        program = _program(request, plan, root, seed, existing)
+    gradients = _execute(program, request)
+    if not retain:
+        for n in plan.order:
+            free(n)
+    return [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)]
 
 
 def residual_nodes(node: Node) -> list[Node]:
@@ -89,7 +92,7 @@ def free(node: Node) -> None:
 class Request:
     """What a run needs, numbered: pending nodes, input arrays, scalars, and the key."""
 
-    def __init__(self, wanted: Sequence[Node]) -> None:
+    def __init__(self, wanted: Sequence[Node], keep: bool) -> None:
         self.pending = _pending(wanted)
         self.index = {id(n): p for p, n in enumerate(self.pending)}
         self.arrays: list[Any] = []
@@ -99,7 +102,7 @@ class Request:
         self.key: list[Any] = []
         self.runtime: dict[int, tuple[Any, ...]] = {}  # by node id: references to runtime values
         self._seen: dict[int, int] = {}
-        self.must: set[int] = {id(n) for n in wanted}
+        self.must: set[int] = {id(n) for n in wanted} if keep else set()
         self.planned: Sequence[Node] = ()
         self.freeing: Sequence[Node] = ()
         for node in self.pending:
@@ -176,11 +179,14 @@ class Request:
         node = None  # type: ignore[assignment]
         bits = 0
         for p in range(len(self.pending)):
-            # Held by the list and the call's argument here; anyone else can read it.
-            held = sys.getrefcount(self.pending[p]) - 2 - inside[id(self.pending[p])]
+            held = sys.getrefcount(self.pending[p]) - _ALONE - inside[id(self.pending[p])]
             if held > 0 or id(self.pending[p]) in keep:
                 bits |= 1 << p
         return bits
+
+
+# What getrefcount says of an element that only its list holds; anybody else can read it.
+_ALONE = sys.getrefcount([object()][0])
 
 
 def _pending(wanted: Sequence[Node]) -> list[Node]:
@@ -202,34 +208,38 @@ def _by_serial(node: Node) -> int:
     return node.serial
 
 
-def _execute(
+def _program(
     request: Request,
-    wanted: Sequence[Node],
     plan: Plan | None = None,
     root: Any = None,
     seed: Node | None = None,
     existing: Sequence[Node | None] = (),
-) -> list[Node]:
+) -> Program:
+    """The known program of a request, or a new one."""
     bits = request.outputs()
     key = tuple(request.key)
     program = _lookup(key, bits)
-    if program is None:
-        counts["misses"] += 1
-        program = build(request, bits, plan, root, seed, existing)
-        _store(key, bits, program)
-    else:
+    if program is not None:
         counts["hits"] += 1
+        return program
+    counts["misses"] += 1
+    program = build(request, bits, plan, root, seed, existing)
+    _store(key, bits, program)
+    return program
+
+
+def _execute(program: Program, request: Request) -> Sequence[Any]:
+    """Run, check, commit; returns the gradients.  No lock while XLA works: a callback may read Tensors."""
     counts["programs run"] += 1
     values, gradients, flags = _call(program, request)
     for guard, flag in zip(request.guards, flags, strict=True):
         bad, index = np.asarray(flag)
         if bad:  # nothing of this program is committed
             raise OutOfRangeError(f"[{guard.op}] index {index} is out of range for {guard.what}, at {guard.where}")
-    for place, value in zip(program.kept, values, strict=True):
-        _commit(request.pending[place], value)
-    return (
-        [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)] if plan else []
-    )
+    with _lock:
+        for place, value in zip(program.kept, values, strict=True):
+            _commit(request.pending[place], value)
+    return gradients  # type: ignore[no-any-return]
 
 
 def _call(program: Program, request: Request) -> Any:
@@ -244,6 +254,8 @@ def _call(program: Program, request: Request) -> Any:
 
 
 def _commit(node: Node, value: Any) -> None:
+    if node.value is not None:  # another thread was faster
+        return
     node.value = value
     node.depth = 0
     if not node.edges or node.freed:

@@ -18,7 +18,7 @@ from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
-from .tensor import Tensor, apply, apply_view
+from .tensor import Tensor, apply, apply_view, note_read
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
@@ -129,6 +129,7 @@ def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
         )
     if mask.ndim == 0:
         return [bool(mask)]
+    note_read(mask)
     places = np.nonzero(np.asarray(executor.force(mask._node)))
     return [Tensor(constant(p)) for p in places]
 

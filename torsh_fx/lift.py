@@ -134,8 +134,18 @@ class Foreign:
         return self.pull(seeds)[i]
 
 
+def refuse_on_tape(name: str) -> None:
+    """A transform's result would be a constant of the tape, frozen in silence."""
+    if STATE.tapes:
+        raise AutogradError(
+            f"[{name}] a transform inside a recorded block would be frozen on the tape; record the function first "
+            f"and apply {name} to tape.as_jax()"
+        )
+
+
 def call(inside: Inside, transformed: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run ``transformed`` (a JAX transform of ``inside``) and record it if an argument requires grad."""
+    refuse_on_tape(inside.name)
     flat, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
     inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
     edges = {k: t._current_edge() for k, t in enumerate(flat) if is_tensor(t) and t._current_edge() is not None}

@@ -20,7 +20,7 @@ from .graph import Node, Pullback, caller_line, leaf, pullback
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.op import Aval
-from .state import STATE
+from .state import STATE, ambient_trace
 from .tensor import Tensor, from_array
 
 
@@ -61,15 +61,24 @@ class Tape:
         self._stops: dict[int, tuple[bool, ...]] = {}  # node id -> operands that were detached
         self._in_tree: Any = None
         self._out_tree: Any = None
-        self._out_kinds: list[bool] = []
+        self._trace = ambient_trace()
 
     # -- while recording ---------------------------------------------------------
 
     def add(self, node: Node) -> None:
+        if ambient_trace() != self._trace:
+            raise AutogradError(
+                f"[{node.describe()}] runs inside jax.jit, vmap or grad, which began inside the recorded block: the "
+                "tape would hold its tracers; record the function first and transform tape.as_jax()"
+            )
         """List an op that was recorded."""
         self._made[id(node)] = len(self.entries)
         entry = Entry(node, node.inputs, node.runtime, node.describe(), not STATE.grad, caller_line())
         self.entries.append(entry)
+
+    def made(self, node: Node) -> bool:
+        """Is ``node`` one of the recorded ops?"""
+        return id(node) in self._made
 
     def note(self, node: Node, operands: Sequence[Tensor]) -> None:
         """Remember which tensors showed the operands of ``node``, and which were detached."""

@@ -12,7 +12,7 @@ itself when the base's cell has moved on.
 
 from __future__ import annotations
 
-import itertools
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -319,6 +319,7 @@ class Tensor(Methods):
                 "a value was read inside jax.jit, vmap or grad, where it does not exist yet; "
                 "return it from the function, or read it outside"
             )
+        note_read(self)
         out = np.asarray(value)
         out.flags.writeable = False
         return out
@@ -489,6 +490,14 @@ def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
     return out
 
 
+def note_read(t: Tensor) -> None:
+    """Warn where a value that a tape recorded becomes a Python value: a replay cannot follow."""
+    if any(tape.made(t._cell.node) for tape in STATE.tapes):
+        warnings.warn(
+            "a recorded value was read while recording; what depends on it is frozen on the tape", stacklevel=4
+        )
+
+
 def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
     """Freeze tensors from outside whose values a staged program now holds as constants."""
     if STATE.own_trace or not is_staging():
@@ -506,7 +515,6 @@ def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
 # NOTE [trace start]: JAX does not say when a trace began.  The first time one is
 # seen (any Tensor made from an array looks) its place in program order is noted.
 _traces: list[tuple[Any, int]] = []
-_clock = itertools.count()
 
 
 def trace_start() -> int:

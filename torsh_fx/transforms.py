@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from .lift import Inside, call, is_tensor
+from .lift import Inside, call, is_tensor, refuse_on_tape
 from .rules.context import config
 from .state import STATE
 from .tensor import Tensor, from_array
@@ -235,6 +235,7 @@ def checkpoint(
 
 def _plain(inside: Inside, primals: Sequence[Any]) -> list[Any]:
     """Primals without history; the flags of leaves go along."""
+    refuse_on_tape(inside.name)
     flat, tree = jax.tree.flatten(tuple(primals), is_leaf=is_tensor)
     inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
     for t in flat:
