@@ -238,7 +238,8 @@ class Row:
 
     def call(self, avals: tuple[Aval, ...], static: dict[str, Any], present: tuple[str, ...]) -> Call:
         """The checked, interned application of this row to operands of ``avals``."""
-        key = (avals, tuple(static.items()), present)
+        # Types are in the key: 1, 1.0 and True are equal, and not all of them are axes.
+        key = (avals, tuple(static.items()), present, tuple(map(type, static.values())))
         try:
             return self._calls[key]
         except KeyError:

@@ -104,7 +104,10 @@ def as_runtime(row: Row, name: str, value: Any, arrays: Sequence[Any]) -> Any:
         # Formed in float64 and rounded once: float32(0.1) lies on max=0.1.
         dtype = arrays[0].dtype if arrays else None
         return jnp.asarray(np.asarray(value) if not isinstance(value, jax.Array) else value).astype(dtype)
-    return jnp.asarray(value, dtype=jnp.int64)
+    array = jnp.asarray(value)
+    if not jnp.issubdtype(array.dtype, jnp.integer) and array.size:
+        raise ArgumentTypeError(f"[{row.name}] {name} must hold integers, got {array.dtype}")
+    return array.astype(jnp.int64)
 
 
 def _vary_alike(args: Sequence[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
     else:
         runtime, values = {}, ()
         avals = tuple([n.aval for n in operands])
-        call = row._calls.get((avals, (), ())) or row.call(avals, {}, ())
+        call = row._calls.get((avals, (), (), ())) or row.call(avals, {}, ())
     if row.values_fn is not None and not any(isinstance(v, Node) for v in values):
         row.values_fn(call, **runtime)
     wants = STATE.grad and row.differentiable and any(edges)
