@@ -8,6 +8,7 @@ transposed convolution is the second, with the first and the third.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
