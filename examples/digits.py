@@ -37,7 +37,12 @@ def parameters():
     def weight(n_in, n_out):
         return (tx.randn(n_in, n_out) * (2 / n_in) ** 0.5).requires_grad_()
 
-    return [weight(64, HIDDEN), tx.zeros(HIDDEN, requires_grad=True), weight(HIDDEN, 10), tx.zeros(10, requires_grad=True)]
+    return [
+        weight(64, HIDDEN),
+        tx.zeros(HIDDEN, requires_grad=True),
+        weight(HIDDEN, 10),
+        tx.zeros(10, requires_grad=True),
+    ]
 
 
 def train(params, x_train, y_train):
@@ -54,7 +59,7 @@ def train(params, x_train, y_train):
             loss = loss_of(params, x, y)
             loss.backward()
             with tx.no_grad():
-                for p, v in zip(params, velocity):
+                for p, v in zip(params, velocity, strict=True):
                     v *= MOMENTUM
                     v += p.grad
                     p -= rate * v
@@ -81,7 +86,7 @@ def show_paths(params, x, y):
     replayed = jax.jit(jax.grad(tape.as_jax()))(arrays, x.jax(), y.jax())
     print(f"\nlast batch: loss {value.item():.6f}; the tape has {len(tape)} ops and reads")
     print("\n".join(str(tape).splitlines()[:9]) + "\n  ...")
-    for name, a, b in zip(names, grads, replayed):
+    for name, a, b in zip(names, grads, replayed, strict=True):
         gap = float(np.abs(a.numpy() - np.asarray(b)).max())
         print(f"  d loss/d {name}: value_and_grad and replay differ by at most {gap:.1e}")
         assert gap < 1e-6, name

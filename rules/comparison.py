@@ -79,7 +79,11 @@ def _step(name: str, summary: str, example: str, fn: Any) -> Row:
     return made
 
 
-sign = _step("sign", "Sign: -1, 0 or 1.", _shown("sign(jnp.float32(-3))", "-1.0"), jnp.sign)
+def _sign(x: Array) -> Array:
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # of NaN it is 0, as in PyTorch
+
+
+sign = _step("sign", "Sign: -1, 0 or 1; 0 for NaN.", _shown("sign(jnp.float32(-3))", "-1.0"), _sign)
 floor = _step("floor", "Largest integer not above x.", _shown("floor(jnp.float32(1.5))", "1.0"), jnp.floor)
 ceil = _step("ceil", "Smallest integer not below x.", _shown("ceil(jnp.float32(1.5))", "2.0"), jnp.ceil)
 trunc = _step("trunc", "x rounded towards 0.", _shown("trunc(jnp.float32(-1.5))", "-1.0"), jnp.trunc)
@@ -106,7 +110,8 @@ def _(g: Array) -> Array:
 
 @remainder.vjp("b")
 def _(g: Array, a: Array, b: Array) -> Array:
-    return -g * jnp.floor(jax.lax.stop_gradient(a / b))
+    # The quotient that goes with the remainder: floor(a / b) may round across a whole number.
+    return -g * jnp.floor_divide(jax.lax.stop_gradient(a), jax.lax.stop_gradient(b))
 
 
 @elementwise(numeric=True, samples=binary(low2=0.5, high2=2), torch="floor_divide")

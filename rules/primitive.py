@@ -102,8 +102,12 @@ def as_runtime(row: Row, name: str, value: Any, arrays: Sequence[Any]) -> Any:
     """A runtime parameter as the array that its op computes with."""
     if row.runtime[name] == "scalar":
         # Formed in float64 and rounded once: float32(0.1) lies on max=0.1.
-        dtype = arrays[0].dtype if arrays else None
-        return jnp.asarray(np.asarray(value) if not isinstance(value, jax.Array) else value).astype(dtype)
+        number = value if isinstance(value, jax.Array) else np.asarray(value)
+        dtype = arrays[0].dtype if arrays else number.dtype
+        if not jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(number.dtype, jnp.floating):
+            if isinstance(value, jax.core.Tracer) or not float(number).is_integer():
+                raise ArgumentTypeError(f"[{row.name}] {name} {value} would be cut to {dtype}; cast the operand first")
+        return jnp.asarray(number).astype(dtype)
     array = jnp.asarray(value)
     if not jnp.issubdtype(array.dtype, jnp.integer) and array.size:
         raise ArgumentTypeError(f"[{row.name}] {name} must hold integers, got {array.dtype}")

@@ -24,8 +24,12 @@ from torsh_fx import rules
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"torsh_fx.rules": "rules", "torsh_fx": "torsh_fx", "torsh_fx.interop": "interop"}
-FILES = {package: sorted((ROOT / folder).glob("*.py")) for package, folder in FOLDERS.items()}
-MODULES = [(package, path) for package, paths in FILES.items() for path in paths]
+FILES = {package: sorted((ROOT / folder).rglob("*.py")) for package, folder in FOLDERS.items()}
+MODULES = [
+    (".".join([package, *path.parent.relative_to(ROOT / FOLDERS[package]).parts]), path)
+    for package, paths in FILES.items()
+    for path in paths
+]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 OPTIONAL = ("torch", "optax", "sklearn", "matplotlib")
@@ -86,12 +90,12 @@ def test_rules_never_name_tensors(path):
     assert not names & {"Tensor", "torsh_fx", "tx"}
 
 
-@pytest.mark.parametrize("path", FILES["torsh_fx"], ids=id_of)
-def test_the_library_never_imports_interop(path):
+@pytest.mark.parametrize(("package", "path"), [m for m in MODULES if m[1] in FILES["torsh_fx"]], ids=id_of)
+def test_the_library_never_imports_interop(package, path):
     tree = tree_of(path)
     optional = {id(node) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for node in ast.walk(f)}
     for node in ast.walk(tree):
-        for module, name in imports(node, "torsh_fx") if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+        for module, name in imports(node, package) if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
             assert not belongs(module, name, "torsh_fx.interop"), f"{path.name} imports {module} {name}"
             known = {"jax", "numpy", "torsh_fx", *sys.stdlib_module_names}
             if id(node) in optional:

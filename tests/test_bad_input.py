@@ -47,7 +47,6 @@ TYPE, VALUE, INDEX, SHAPE = (TypeError,), (ValueError,), (IndexError,), (tx.Shap
 NONE: tuple[type[Exception], ...] = (tx.AutogradError,)
 
 
-
 def words(text: str) -> list[str]:
     return text.split()
 
@@ -116,7 +115,8 @@ def families() -> Iterator[Bad]:
             yield Bad(f"{name}({what!r})", lambda w, n=name, a=what: getattr(w.x, n)(a), TYPE, rf"\[{op}\].*integer")
     for name in REDUCTIONS:
         for what in ("a", 1.5, [0, "a"], True, {}):
-            yield Bad(f"{name}(dim={what!r})", lambda w, n=name, a=what: getattr(w.x, n)(dim=a), TYPE, f"{name}.*integer")
+            call = lambda w, n=name, a=what: getattr(w.x, n)(dim=a)  # noqa: E731
+            yield Bad(f"{name}(dim={what!r})", call, TYPE, f"{name}.*integer")
         for axis in (2, -3):
             yield Bad(
                 f"{name}(dim={axis})",
@@ -138,7 +138,8 @@ def families() -> Iterator[Bad]:
         function, op = getattr(tx, name), f"({name}|concat)"
         yield Bad(f"{name}([])", lambda w, f=function: f([]), VALUE, f"{op}.*no operands")
         for what in ("a", None, 3, {}):
-            yield Bad(f"{name}({what!r})", lambda w, f=function, a=what: f(a), TYPE, f"{op}.*list or tuple.*{kind(what)}")
+            match = f"{op}.*list or tuple.*{kind(what)}"
+            yield Bad(f"{name}({what!r})", lambda w, f=function, a=what: f(a), TYPE, match)
         yield Bad(f"{name}(x)", lambda w, f=function: f(w.x), TYPE, f"{op}.*list or tuple.*Tensor")
         for what in ("a", None, 1.0, np.ones(3), [1.0]):
             yield Bad(f"{name}([x, {what!r}])", lambda w, f=function, a=what: f([w.x, a]), TYPE, f"{op}.*{kind(what)}")
@@ -555,7 +556,7 @@ ELSEWHERE = words(
 
 
 def test_every_public_function_is_in_the_table() -> None:
-    covered = {*UNARY, *BINARY, *SHAPED, *VIEWS, *REDUCTIONS, "softmax", "log_softmax", "cat", "stack"}
+    covered = {*UNARY, *BINARY, *SHAPED, *VIEWS, *REDUCTIONS, "softmax", "log_softmax", "cat", "concat", "stack"}
     covered |= {bad.what.split(":")[0].split("(")[0] for bad in TABLE}
     for bad in SINGLE:
         covered.update(bad.call.__code__.co_names)
@@ -584,6 +585,12 @@ def test_operands_on_two_devices() -> None:
         assert isinstance(caught.value, tx.TorshError)
     assert (anywhere + b).tolist() == [2.0] * 3
     assert (a + b.to("cpu:0")).tolist() == [2.0] * 3
+    b.copy_(a.detach())  # a write stays where the tensor is
+    assert b.device.id == 1
+    b.zero_()
+    assert (b.device.id, b.tolist()) == (1, [0.0] * 3)
+    with pytest.raises(tx.TorshError, match=r"copy_.*device.*cpu:1"):
+        b.copy_(a)
     (a + anywhere).sum().backward()
     assert a.grad is not None
     assert a.grad.tolist() == [1.0] * 3

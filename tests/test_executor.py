@@ -110,9 +110,7 @@ class TestForwardOnce:
         calls = []
 
         def noisy(x: jax.Array) -> jax.Array:
-            return jax.pure_callback(
-                lambda v: (calls.append(1), v)[1], jax.ShapeDtypeStruct(x.shape, x.dtype), x
-            )
+            return jax.pure_callback(lambda v: (calls.append(1), v)[1], jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
         h = tx.custom_op("noisy", noisy)(tx.ones(2))
         a, b = h + 1, h * 3

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tolerances import close
 
 import torsh_fx as tx
+from tolerances import close
 from torsh_fx.executor import stats
 
 
@@ -276,13 +276,15 @@ def line() -> int:
 @pytest.mark.parametrize(
     ("use", "op"),
     [
-        (lambda x, i: x[i], "take"),
-        (lambda x, i: x[:, i], "take"),
+        (lambda x, i: x[i], "getitem"),
+        (lambda x, i: x[:, i], "getitem"),
+        (lambda x, i: x[i, [0, 1]], "getitem"),
+        (lambda x, i: x[[0, 0], i * 0 + tx.tensor([1, 3]) * 3], "getitem"),
         (lambda x, i: x.index_select(1, i), "take"),
         (lambda x, i: x.gather(0, i.reshape(1, 2)), "take_along_dim"),
         (lambda x, i: tx.nn.functional.nll_loss(x, i), "take_along_dim"),
     ],
-    ids=["getitem", "getitem-second-axis", "index_select", "gather", "nll_loss"],
+    ids=["getitem", "getitem-second-axis", "getitem-pair", "getitem-inner", "index_select", "gather", "nll_loss"],
 )
 def test_pending_index_out_of_range(use, op):
     x = tx.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -306,6 +308,9 @@ def test_the_line_that_made_the_index():
     made = line() + 1
     y = x[pending]
     with pytest.raises(tx.OutOfRangeError, match=rf"index 4 .*axis 0.*extent 3.*:{made}$"):
+        y.tolist()
+    y = x[-pending]
+    with pytest.raises(tx.OutOfRangeError, match=rf"index -4 .*axis 0.*extent 3.*:{made + 3}$"):
         y.tolist()
 
 
@@ -336,6 +341,15 @@ def test_inside_a_trace_a_gather_never_reads_a_neighbour():
     out = jax.jit(read)(jnp.arange(3.0), jnp.array([1, 7]))
     assert out[0] == 1.0
     assert np.isnan(out[1])
+
+
+def test_inside_a_trace_a_pair_of_indices_never_reads_a_neighbour():
+    def read(a: Any, i: Any, j: Any) -> Any:
+        return tx.as_tensor(a)[tx.as_tensor(i), tx.as_tensor(j)].jax()
+
+    table = jnp.arange(12.0).reshape(3, 4)
+    out = jax.jit(read)(table, jnp.array([0, 0, 1, -4, -1]), jnp.array([3, 7, -9, 1, -1]))
+    np.testing.assert_array_equal(out, [3.0, np.nan, np.nan, np.nan, 11.0])
 
 
 def test_mask_inside_a_trace():

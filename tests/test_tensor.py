@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tolerances import close
 
 import torsh_fx as tx
+from tolerances import close
 
 NAMES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
@@ -196,9 +196,9 @@ def test_promotion_of_pairs(torch):
             theirs = name_of(of(torch, a, form[0]) + of(torch, b, form[1]))
             if ours != theirs:
                 wrong.append((a, b, form, ours, theirs))
-        if str(tx.promote_types(a, b)) != str(
-            torch.promote_types(getattr(torch, a), getattr(torch, b))
-        ).removeprefix("torch."):
+        if str(tx.promote_types(a, b)) != str(torch.promote_types(getattr(torch, a), getattr(torch, b))).removeprefix(
+            "torch."
+        ):
             wrong.append((a, b, "promote_types"))
     assert wrong == []
 
@@ -300,6 +300,30 @@ def test_integer_arithmetic():
     assert abs(i).tolist() == [7, 7, 5]
     assert (+i).tolist() == i.tolist()
     assert tx.maximum(i, 0).tolist() == [0, 7, 5]
+
+
+def test_division_with_rounding():
+    i = tx.tensor([-7, 7, 6])
+    for b in (2, tx.tensor([2, 2, 2])):
+        assert i.div(b, rounding_mode="trunc").tolist() == [-3, 3, 3]
+        assert i.div(b, rounding_mode="floor").tolist() == [-4, 3, 3]
+        assert i.div(b, rounding_mode="trunc").dtype == tx.int64
+    assert tx.tensor([-7.0, 7.0]).div(2, rounding_mode="trunc").tolist() == [-3.0, 3.0]
+    y = leaf([0.8])
+    (tx.tensor([-2.4]) % y).sum().backward()  # -2.4/0.8 rounds to -3, but the remainder is that of -4
+    assert grad_of(y) == [4.0]
+
+
+def test_alpha():
+    x, y = tx.tensor([1.0, 2.0]), tx.tensor([10.0, 20.0])
+    assert x.add(y, alpha=0.5).tolist() == [6.0, 12.0]
+    assert x.sub(y, alpha=2).tolist() == [-19.0, -38.0]
+    assert x.sub(1, alpha=3).tolist() == [-2.0, -1.0]
+
+
+def test_sign_of_nan_is_zero_as_in_torch():
+    assert tx.tensor([math.nan, -0.0, 3.0, -2.0]).sign().tolist() == [0.0, 0.0, 1.0, -1.0]
+    assert tx.tensor([-3, 0, 2]).sign().tolist() == [-1, 0, 1]
 
 
 def test_logic():
@@ -497,7 +521,7 @@ def test_deepcopy_and_copy():
     assert x.tolist() == [1.0, 2.0]
     pair = copy.deepcopy({"a": x, "b": x})
     assert pair["a"] is pair["b"]
-    with pytest.raises(tx.AutogradError, match="leaves.*detach"):
+    with pytest.raises(tx.AutogradError, match=r"leaves.*detach"):
         copy.deepcopy(x * 2)
 
 
@@ -752,16 +776,17 @@ SHOWN = {
     "arange(2000)": "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])",
 }
 ALSO = """
-tensor(3.14159265) | tensor(1e-10) | tensor(123456789) | tensor(nan) | tensor(-inf) | tensor(True) | tensor(2, dtype=int8)
-tensor([1e10, 1.0]) | tensor([inf, -1.5]) | tensor([nan]) | tensor([inf, nan]) | tensor([5.0, inf]) | tensor([5e9, inf])
-tensor([0.0, -0.0]) | tensor([1234567.0]) | tensor([100000.0, 1.0]) | tensor([0.1, 1000.0]) | tensor([0.0001])
-tensor([0.00001]) | tensor([123456.789]) | tensor([1e8]) | tensor([1e9]) | tensor([99999999.0, 0.5]) | tensor([1e-38, 1.0])
-tensor([1.0, 1000.0]) | tensor([1.0, 10000.0]) | tensor([[1.5, 2.0], [1000.25, 3.0]]) | tensor([1e-3, 1.0])
-tensor([1.5], dtype=float16) | tensor([1.5], dtype=bfloat16) | tensor([1, 2], dtype=uint8) | tensor([1.00001])
-tensor([[1], [20]]) | zeros(2, 2, 2) | zeros(1, 2, 2, 2) | zeros(2, 0) | zeros(2, 3, 0) | zeros(0, dtype=float64)
-arange(3) | arange(24).reshape(2, 3, 4) | arange(30) * 1000 | arange(100).double() / 7 | linspace(0, 1, 50) | arange(40) - 20
-zeros(1001) | zeros(3, 400) | zeros(500, 2) | zeros(7, 200) | zeros(11, 11, 11) | arange(2000).reshape(2, 1000)
-arange(2000).double() * 0.5 | zeros(0, 3, dtype=int64) | tensor([65504.0], dtype=float16) | tensor([1e-7, 2e-7])
+tensor(3.14159265) | tensor(1e-10) | tensor(123456789) | tensor(nan) | tensor(-inf) | tensor(True)
+tensor(2, dtype=int8) | tensor([1e10, 1.0]) | tensor([inf, -1.5]) | tensor([nan]) | tensor([inf, nan])
+tensor([5.0, inf]) | tensor([5e9, inf]) | tensor([0.0, -0.0]) | tensor([1234567.0]) | tensor([100000.0, 1.0])
+tensor([0.1, 1000.0]) | tensor([0.0001]) | tensor([0.00001]) | tensor([123456.789]) | tensor([1e8]) | tensor([1e9])
+tensor([99999999.0, 0.5]) | tensor([1e-38, 1.0]) | tensor([1.0, 1000.0]) | tensor([1.0, 10000.0])
+tensor([[1.5, 2.0], [1000.25, 3.0]]) | tensor([1e-3, 1.0]) | tensor([1.5], dtype=float16)
+tensor([1.5], dtype=bfloat16) | tensor([1, 2], dtype=uint8) | tensor([1.00001]) | tensor([[1], [20]]) | zeros(2, 2, 2)
+zeros(1, 2, 2, 2) | zeros(2, 0) | zeros(2, 3, 0) | zeros(0, dtype=float64) | arange(3) | arange(24).reshape(2, 3, 4)
+arange(30) * 1000 | arange(100).double() / 7 | linspace(0, 1, 50) | arange(40) - 20 | zeros(1001) | zeros(3, 400)
+zeros(500, 2) | zeros(7, 200) | zeros(11, 11, 11) | arange(2000).reshape(2, 1000) | arange(2000).double() * 0.5
+zeros(0, 3, dtype=int64) | tensor([65504.0], dtype=float16) | tensor([1e-7, 2e-7])
 """
 
 

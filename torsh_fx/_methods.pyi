@@ -84,7 +84,7 @@ class Methods:
     def abs(self) -> Tensor:
         """Absolute value."""
     def sign(self) -> Tensor:
-        """Sign: -1, 0 or 1."""
+        """Sign: -1, 0 or 1; 0 for NaN."""
     def floor(self) -> Tensor:
         """Largest integer not above x."""
     def ceil(self) -> Tensor:
@@ -143,9 +143,9 @@ class Methods:
         """Sum over ``dim`` (all axes if None); integers in int64.  Gradient: g replicated."""
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
         """Mean over ``dim`` (all axes if None).  Gradient: g replicated, over the count."""
-    def var(self, dim: Any = None, *, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
+    def var(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
         """Variance over ``dim``, divided by count − correction."""
-    def std(self, dim: Any = None, *, correction: builtins.int = 1, keepdim: builtins.bool = False) -> Tensor:
+    def std(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
         """Standard deviation over ``dim``, divided by count − correction."""
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
         """Largest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
@@ -169,6 +169,12 @@ class Methods:
         """Logarithm of softmax along ``dim``.  Gradient: g − softmax(x)·Σg."""
     def softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
         """Softmax along ``dim``.  Gradient: out·(g − Σ g·out)."""
+    def gelu(self, approximate: str = "none") -> Tensor:
+        """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``)."""
+    def leaky_relu(self, negative_slope: builtins.float = 0.01) -> Tensor:
+        """x where x > 0, else slope·x.  Gradient: g·1 or g·slope (at 0 and NaN the slope)."""
+    def unfold(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+        """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]; gradients scatter-add."""
     def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
         """One element per index along ``dim``.  Gradient: scatter-add of g."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:

@@ -110,12 +110,16 @@ _ADD_SCALAR, _MUL_SCALAR, _DIV_SCALAR = OPS["add_scalar"], OPS["mul_scalar"], OP
 def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     """a + alpha·b, broadcasting.  Gradient: (g, alpha·g)."""
     if alpha != 1:
-        b = mul(b, alpha)
+        b = _scaled(b, alpha)
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_ADD_SCALAR, a, b)
     if is_number(a) and isinstance(b, Tensor):
         return scalar_op(_ADD_SCALAR, b, a)
     return apply(_ADD, *common("add", a, b))
+
+
+def _scaled(b: Any, alpha: Any) -> Any:
+    return as_number(b) * as_number(alpha) if is_number(b) and is_number(alpha) else mul(b, alpha)
 
 
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
@@ -124,7 +128,7 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
         if isinstance(x, Tensor) and x.dtype == bool:
             raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
     if alpha != 1:
-        b = mul(b, alpha)
+        b = _scaled(b, alpha)
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_ADD_SCALAR, a, -as_number(b))
     if is_number(a) and isinstance(b, Tensor):
@@ -147,7 +151,7 @@ def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
         if rounding_mode == "floor":
             return floor_divide(a, b)
         if rounding_mode == "trunc":
-            return trunc(div(a, b))
+            return _truncated(a, b)
         raise ArgumentValueError(f"[div] rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
     a, b = (_floating(x) if isinstance(x, (Tensor, jax.Array)) else x for x in (a, b))
     if is_number(b) and isinstance(a, Tensor):
@@ -155,6 +159,15 @@ def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     if is_number(a) and isinstance(b, Tensor):
         return mul(reciprocal(b), _as_float(as_number(a)))
     return apply(_DIV, *common("div", a, b))
+
+
+def _truncated(a: Any, b: Any) -> Tensor:
+    """a/b rounded towards 0, in integers among integers."""
+    x, y = common("div", a, b)
+    if is_floating(x.dtype):
+        return trunc(div(x, y))
+    down, rest = floor_divide(a, b), remainder(a, b)
+    return where(logical_and(ne(rest, 0), ne(lt(x, 0), lt(y, 0))), add(down, 1), down)
 
 
 def _floating(x: Any) -> Tensor:

@@ -112,7 +112,7 @@ class Request:
                 self.key.append(self.scalars(node))
             if node.guard is not None:
                 self.guards.append(node.guard)
-                self.key.append(("guard", self.ref(node.guard.index), node.guard.extent))
+                self.key.append(("guard", self.ref(node.guard.index), node.guard.low, node.guard.extent))
 
     def ref(self, node: Node) -> int:
         """A number for a node: its place in the program, or ~place among the inputs."""

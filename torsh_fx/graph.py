@@ -97,10 +97,10 @@ class Node:
 class Guard:
     """An index that could not be checked at the call: the program checks it."""
 
-    __slots__ = ("extent", "index", "op", "what", "where")
+    __slots__ = ("extent", "index", "low", "op", "what", "where")
 
-    def __init__(self, op: str, index: Node, extent: int, what: str, where: str) -> None:
-        self.op, self.index, self.extent, self.what, self.where = op, index, extent, what, where
+    def __init__(self, op: str, index: Node, extent: int, what: str, where: str, low: int = 0) -> None:
+        self.op, self.index, self.extent, self.what, self.where, self.low = op, index, extent, what, where, low
 
 
 class Slot:

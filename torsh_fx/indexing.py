@@ -10,8 +10,10 @@ import jax
 import numpy as np
 
 from . import executor
-from .arithmetic import cast, operand
+from .arithmetic import cast, logical_or, operand
+from .arithmetic import where as choose
 from .dtypes import int64, is_floating
+from .graph import Guard, caller_line
 from .record import constant
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
 from .rules.broadcast import broadcast_shapes
@@ -169,6 +171,9 @@ def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
     where = indices[0]
     for extent, index in zip(extents[1:], indices[1:], strict=True):
         where = where * extent + index
+    for extent, index in zip(extents, indices, strict=True):
+        if not _is_known(index):  # one out of range must not become the place of another element
+            where = choose(logical_or(index < 0, index >= extent), -1, where)
     out = apply(OPS["take"], flat, where, dim=0)
     if not adjacent or axes[0] == 0:
         return out
@@ -181,9 +186,8 @@ def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
 def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
     """Negative entries counted from the end; out-of-range ones refused, or left for the program to refuse."""
     extent = x.shape[axis]
-    node = index._node
-    if node.value is not None and not node.traced:
-        host = np.asarray(node.value)
+    if _is_known(index):
+        host = np.asarray(index._node.value)
         bad = host[(host < -extent) | (host >= extent)]
         if bad.size:
             raise OutOfRangeError(
@@ -192,9 +196,15 @@ def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
         if not (host < 0).any():
             return index
         return Tensor(constant(np.where(host < 0, host + extent, host)))
-    from .arithmetic import where as choose
+    wrapped = choose(index < 0, index + extent, index)
+    if not _is_known(wrapped):
+        what = f"axis {axis} of extent {extent}, shape {list(x.shape)}"
+        wrapped._node.guard = Guard("getitem", index._node, extent, what, caller_line(), low=-extent)
+    return wrapped
 
-    return choose(index < 0, index + extent, index)
+
+def _is_known(index: Tensor) -> bool:
+    return index._node.value is not None and not index._node.traced
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -221,6 +231,4 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, x elsewhere.  Gradient: g where x was kept."""
-    from .arithmetic import where as choose
-
     return choose(mask, value, x)

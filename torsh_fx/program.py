@@ -86,7 +86,7 @@ def build(
 
     steps = [Step(n.call, tuple(map(at, n.inputs)), runtime.get(id(n), ()), k) for k, n in enumerate(nodes)]
     for k, guard in enumerate(request.guards):
-        steps.append(Step(_Bounds(guard.extent), (at(guard.index),), (), len(nodes) + k))
+        steps.append(Step(_Bounds(guard.low, guard.extent), (at(guard.index),), (), len(nodes) + k))
     kept = [p for p in range(len(request.pending)) if bits >> p & 1]
     outputs = [*kept, *map(at, gradients), *range(len(nodes), len(steps))]
     return Program(_segments(steps, outputs), kept, outputs, len(request.guards))
@@ -131,21 +131,22 @@ def _emitted(gradients: Sequence[Node], place: dict[int, int]) -> list[Node]:
 
 
 class _Bounds:
-    """Does an index array stay in [0, extent)?  Answers (is any bad, the first bad one)."""
+    """Does an index array stay in [low, extent)?  Answers (is any bad, the first bad one)."""
 
-    _known: ClassVar[dict[int, _Bounds]] = {}
+    _known: ClassVar[dict[tuple[int, int], _Bounds]] = {}
 
-    def __new__(cls, extent: int) -> _Bounds:
-        if extent not in cls._known:
-            cls._known[extent] = super().__new__(cls)
-            cls._known[extent].extent = extent
-        return cls._known[extent]
+    def __new__(cls, low: int, extent: int) -> _Bounds:
+        if (low, extent) not in cls._known:
+            made = cls._known[low, extent] = super().__new__(cls)
+            made.low, made.extent = low, extent
+        return cls._known[low, extent]
 
+    low: int
     extent: int
 
     def forward(self, index: Any) -> Any:
         flat = index.reshape(-1)
-        bad = (flat < 0) | (flat >= self.extent)
+        bad = (flat < self.low) | (flat >= self.extent)
         first = flat[jnp.argmax(bad)] if flat.size else jnp.int64(0)
         return jnp.stack([jnp.any(bad).astype(jnp.int64), first.astype(jnp.int64)])
 

@@ -17,6 +17,7 @@ import numpy as np
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, caller_line, leaf
 from .rules import ArgumentValueError
+from .rules.context import config
 from .rules.op import Row
 from .rules.primitive import check_indices
 from .state import STATE
@@ -80,6 +81,25 @@ def home(node: Node) -> Any:
     return value.sharding.device_set
 
 
+def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
+    """``new``, or its copy on the devices of the ``old`` value that it overwrites."""
+    here = home(old) if _placed else None
+    there = home(new)
+    if here is None or here == there or new.traced:
+        return new
+    if there is None and here == {config.jax_default_device or jax.devices()[0]}:
+        return new  # it will be computed there
+    if differentiable:
+        raise ArgumentValueError(f"[{op}] the source is on another device than {_names(here)}; move it with to(device)")
+    with jax.enable_x64(True):
+        place = old.value.sharding if old.value is not None else next(iter(here))
+        return leaf(jax.device_put(executor.force(new), place))
+
+
+def _names(devices: Any) -> str:
+    return ", ".join(sorted(f"{d.platform}:{d.id}" for d in devices))
+
+
 def _one_home(op: str, nodes: Sequence[Node]) -> Any:
     found: Any = None
     for node in nodes:
@@ -87,8 +107,10 @@ def _one_home(op: str, nodes: Sequence[Node]) -> Any:
         if found is None:
             found = here
         elif here is not None and here != found:
-            places = " and ".join(", ".join(sorted(f"{d.platform}:{d.id}" for d in p)) for p in (found, here))
-            raise ArgumentValueError(f"[{op}] operands are on different devices, {places}; move one with to(device)")
+            raise ArgumentValueError(
+                f"[{op}] operands are on different devices, {_names(found)} and {_names(here)}; "
+                "move one with to(device)"
+            )
     return found
 
 

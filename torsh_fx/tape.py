@@ -66,6 +66,7 @@ class Tape:
     # -- while recording ---------------------------------------------------------
 
     def add(self, node: Node) -> None:
+        """List an op that was recorded."""
         if ambient_trace() != self._trace:
             raise AutogradError(
                 f"[{node.describe()}] runs inside jax.jit, vmap or grad, which began inside the recorded block: the "

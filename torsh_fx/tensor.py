@@ -24,7 +24,7 @@ import numpy as np
 from . import executor
 from .dtypes import DType, is_floating
 from .graph import Node, Slot
-from .record import note_placed, record
+from .record import kept_home, note_placed, record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.context import config
 from .rules.kinds import axis_of
@@ -384,7 +384,7 @@ class Tensor(Methods):
         """Rebind the storage to ``source``'s value; the one door of every in-place op."""
         self._check_writable(source, op)
         edge = source._current_edge()
-        node = source._node
+        node = kept_home(op, self._cell.node, source._node, STATE.grad and edge is not None)
         self._cell.node = node
         self._cell.version += 1
         if STATE.grad and edge is not None:

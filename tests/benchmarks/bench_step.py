@@ -109,7 +109,10 @@ def main() -> None:
     hand = microseconds(by_hand())
     print(f"training step: ours / jax.jit by hand  {microseconds(ours()) / hand:.2f}")
     peer = pytorch()
-    print("training step: ours / PyTorch eager    " + (f"{microseconds(ours()) / microseconds(peer):.2f}" if peer else "-"))
+    print(
+        "training step: ours / PyTorch eager    "
+        + (f"{microseconds(ours()) / microseconds(peer):.2f}" if peer else "-")
+    )
     flat, own = product_gradients()
     print(f"gradient of x @ w, x 3-D: ours / JAX   {microseconds(flat, 5, 7) / microseconds(own, 5, 7):.2f}")
 
