@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .call import Aval
 from .kinds import axes_of, elementwise, general
-from .op import Aval, Row, Sample
+from .op import Row, Sample
 from .reduction import reduced
 from .samples import binary, samples, unary, values
 

@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .applying import bind
 from .broadcast import Shape
+from .call import Aval, Call
 from .context import matmul_precision
 from .convolve import Taps, correlate, spread, weigh
 from .errors import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .im2col import check_groups, check_rank, per_axis, spans, whole, window_counts
 from .kinds import bilinear
-from .op import Aval, Call, Fails, Row, Sample
-from .primitive import bind
+from .op import Fails, Row, Sample
 from .samples import values
 
 Array = jax.Array

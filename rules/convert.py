@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .broadcast import Shape
+from .call import Aval
 from .errors import ArgumentTypeError
 from .kinds import general, linear
-from .op import Aval, Fails, Sample, Scalar
+from .op import Fails, Sample, Scalar
 from .samples import samples, unary, values
 from .shape import shape_of
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .broadcast import Shape
+from .call import Aval, Call
 from .context import config
 from .errors import ArgumentTypeError, AutogradError
 from .kinds import general
-from .op import Aval, Call
 
 Array = jax.Array
 Derivative = Callable[..., Any]

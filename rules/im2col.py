@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .applying import bind
 from .broadcast import Shape
+from .call import Aval, Call
 from .errors import ArgumentTypeError, ArgumentValueError, AutogradError
 from .kinds import linear
-from .op import Aval, Call, Fails, Sample
-from .primitive import bind
+from .op import Fails, Sample
 from .samples import samples, values
 
 Array = jax.Array

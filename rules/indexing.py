@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .broadcast import Shape, broadcast_shapes, reduce_grad_to_shape
+from .call import Aval, Call
 from .errors import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .kinds import axis_of, linear, promoted
-from .op import Aval, Call, Fails, Indices, Sample
+from .op import Fails, Indices, Sample
 from .samples import samples, values
 from .shape import shape_of
 

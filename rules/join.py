@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from .broadcast import Shape
+from .call import Aval, Call
 from .errors import ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .kinds import axis_of, linear, promoted
-from .op import Aval, Call, Fails, Sample
+from .op import Fails, Sample
 from .samples import samples, values
 
 Array = jax.Array

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .broadcast import Shape, broadcast_shapes
+from .call import Aval
 from .errors import ArgumentTypeError, OutOfRangeError
-from .op import Aval, Row, register
+from .op import Row, register
 from .primitive import define_primitives
 
 Decorator = Callable[[Callable[..., Any]], Row]

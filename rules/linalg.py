@@ -9,12 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .applying import bind
 from .broadcast import Shape, broadcast_shapes, reduce_grad_to_shape
+from .call import Aval, Call
 from .context import matmul_precision
 from .errors import AutogradError, OperandError, ShapeMismatchError
 from .kinds import bilinear, promoted
-from .op import Aval, Call, Fails, Sample
-from .primitive import bind
+from .op import Fails, Sample
 from .samples import values
 
 Array = jax.Array

@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .call import Aval
 from .errors import ArgumentTypeError
 from .kinds import elementwise
-from .op import Aval, Fails, Row, Sample
+from .op import Fails, Row, Sample
 from .samples import EDGES, binary, samples, values
 
 Array = jax.Array

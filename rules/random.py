@@ -17,9 +17,10 @@ import numpy as np
 from jax import lax
 
 from .broadcast import Shape
+from .call import Call
 from .errors import ArgumentTypeError, ArgumentValueError
 from .kinds import general
-from .op import Call, Fails, Index, Sample
+from .op import Fails, Index, Sample
 from .samples import samples
 
 Array = jax.Array

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from .broadcast import Shape, expand_grad_to_shape, reduce_grad_to_shape
-from .errors import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
-from .kinds import axes_of, axis_of, general, linear
-from .op import Aval, Call, Fails, Sample
+from .call import Aval, Call
+from .errors import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
+from .kinds import axes_of, linear
+from .op import Fails, Sample
 from .samples import samples, values
 
 Array = jax.Array
@@ -33,7 +34,7 @@ _over_axes = samples(
 )
 
 
-def _bad_axes() -> list[Fails]:
+def bad_axes() -> list[Fails]:
     x = values(2, 3)
     return [
         Fails((x,), {"dims": [2], "keepdim": False}, OutOfRangeError, "axis 2"),
@@ -154,7 +155,7 @@ def _put_back(g: Array, x: Aval, dims: tuple[int, ...], keepdim: bool) -> Array:
     return jnp.broadcast_to(folded.reshape(reduced(x.shape, dims, True)), x.shape)
 
 
-@linear(samples=_over_axes, errors=_bad_axes, torch="sum")
+@linear(samples=_over_axes, errors=bad_axes, torch="sum")
 def sum_dim(x: Array, *, dims: tuple[int, ...], keepdim: bool = False) -> Array:
     """Sum over axes; ``dims=[]`` reduces nothing; integers sum in int64.
 
@@ -194,7 +195,7 @@ def _(g: Grad, avals: tuple[Aval, ...], dims: tuple[int, ...], keepdim: bool) ->
 sum_dim.check_cotangent(_any_cotangent)
 
 
-@linear(samples=_over_axes, errors=_bad_axes, torch="mean")
+@linear(samples=_over_axes, errors=bad_axes, torch="mean")
 def mean_dim(x: Array, *, dims: tuple[int, ...], keepdim: bool = False) -> Array:
     """Mean over axes; ``dims=[]`` reduces nothing.
 
@@ -238,182 +239,3 @@ def _(g: Grad, avals: tuple[Aval, ...], dims: tuple[int, ...], keepdim: bool) ->
 
 
 mean_dim.check_cotangent(_any_cotangent)
-
-
-_extremum = samples(
-    Sample((values(2, 3),), {"dims": [1], "keepdim": False}),
-    Sample((values(2, 3, 2),), {"dims": [0, 2], "keepdim": True}),
-    Sample((values(3),), {"dims": [0], "keepdim": False}),
-    Sample((values(),), {"dims": [0], "keepdim": False}),
-)
-
-
-def _extremum_check(op: str) -> Any:
-    def check(x: Aval, *, dims: Any, keepdim: bool) -> tuple[Shape, Any, dict[str, Any]]:
-        axes = axes_of(op, dims, x.shape)
-        for axis in axes:
-            if x.shape and x.shape[axis] == 0:
-                raise ArgumentValueError(
-                    f"[{op}] axis {axis} of shape {list(x.shape)} is empty: nothing to choose from"
-                )
-        return reduced(x.shape, axes, keepdim), x.dtype, {"dims": axes}
-
-    return check
-
-
-def _share(g: Array, x: Array, out: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
-    """Hand g to the elements that equal the extremum, in equal parts."""
-    kept = reduced(x.shape, dims, True)
-    best = out.reshape(kept)
-    hit = (x == best) | ((x != x) & (best != best))
-    share = hit.astype(g.dtype) / jnp.sum(hit, axis=dims if x.ndim else (), keepdims=True).astype(g.dtype)
-    return jnp.where(hit, g.reshape(kept) * share, jnp.zeros((), g.dtype))
-
-
-def _extremum_tangent(t: Array, x: Array, out: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
-    kept = reduced(x.shape, dims, True)
-    best = out.reshape(kept)
-    hit = (x == best) | ((x != x) & (best != best))
-    count = jnp.sum(hit, axis=dims if x.ndim else (), keepdims=True).astype(t.dtype)
-    axes = dims if x.ndim else ()
-    total = jnp.sum(jnp.where(hit, t, jnp.zeros((), t.dtype)), axis=axes, keepdims=True)
-    return (total / count).reshape(out.shape)
-
-
-@general(samples=_extremum, errors=_bad_axes, torch="amax")
-def amax(x: Array, *, dims: tuple[int, ...], keepdim: bool = False) -> Array:
-    """Largest value over axes; NaN wins.
-
-    Args:
-        x: any shape, no reduced axis empty.
-        dims: the axes; ``[]`` reduces nothing.
-        keepdim: keep reduced axes with extent 1.
-
-    Returns:
-        x's shape without ``dims`` (or 1 there), x's dtype.
-
-    Raises:
-        OutOfRangeError: an axis is out of range or repeated.
-        ArgumentValueError: a reduced axis is empty.
-
-    Gradient: g in equal parts to all elements that reach the maximum.
-    Source: PyTorch's amax.
-    Example:
-        >>> amax(jnp.array([[1, 5, 2]]), dims=[1]).tolist()
-        [5]
-    """
-    return jnp.max(x, axis=dims if x.ndim else (), keepdims=keepdim)
-
-
-@general(samples=_extremum, errors=_bad_axes, torch="amin")
-def amin(x: Array, *, dims: tuple[int, ...], keepdim: bool = False) -> Array:
-    """Smallest value over axes; NaN wins.
-
-    Args:
-        x: any shape, no reduced axis empty.
-        dims: the axes; ``[]`` reduces nothing.
-        keepdim: keep reduced axes with extent 1.
-
-    Returns:
-        x's shape without ``dims`` (or 1 there), x's dtype.
-
-    Raises:
-        OutOfRangeError: an axis is out of range or repeated.
-        ArgumentValueError: a reduced axis is empty.
-
-    Gradient: g in equal parts to all elements that reach the minimum.
-    Source: PyTorch's amin.
-    Example:
-        >>> amin(jnp.array([[1, 5, 2]]), dims=[1]).tolist()
-        [1]
-    """
-    return jnp.min(x, axis=dims if x.ndim else (), keepdims=keepdim)
-
-
-for _row in (amax, amin):
-    _row.check(_extremum_check(_row.name))
-
-    @_row.vjp("x")
-    def _(g: Grad, x: Array, out: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
-        return _share(g, x, out, dims, keepdim)
-
-    @_row.jvp
-    def _(tangents: Any, x: Array, out: Array, dims: tuple[int, ...], keepdim: bool) -> Array:
-        return _extremum_tangent(tangents[0], x, out, dims, keepdim)
-
-
-_arg = samples(
-    Sample((values(2, 3),), {"dim": 1, "keepdim": False}),
-    Sample((values(2, 3),), {"dim": -2, "keepdim": True}),
-    Sample((values(2, 3),), {"dim": None, "keepdim": False}),
-    Sample((values(),), {"dim": 0, "keepdim": False}),
-)
-
-
-def _arg_check(op: str) -> Any:
-    def check(x: Aval, *, dim: Any, keepdim: bool) -> tuple[Shape, Any, dict[str, Any]]:
-        axis = None if dim is None else axis_of(op, dim, x.shape)
-        axes = tuple(range(x.ndim)) if axis is None else (axis,)
-        if any(x.shape[a] == 0 for a in axes if x.shape):
-            raise ArgumentValueError(f"[{op}] shape {list(x.shape)} is empty along what is searched")
-        return reduced(x.shape, axes, keepdim), jnp.int64, {"dim": axis}
-
-    return check
-
-
-@general(samples=_arg, differentiable=False, torch="argmax")
-def argmax(x: Array, *, dim: int | None = None, keepdim: bool = False) -> Array:
-    """Index of the largest value, the first of several; NaN counts as largest.
-
-    Args:
-        x: any shape; ``dim=None`` searches it flattened.
-        dim: the axis.
-        keepdim: keep it with extent 1.
-
-    Returns:
-        int64 indices.
-
-    Raises:
-        OutOfRangeError: the axis is out of range.
-        ArgumentValueError: nothing to search.
-
-    Gradient: none, the result is an integer.
-    Source: PyTorch's argmax.
-    Example:
-        >>> argmax(jnp.array([1, 5, 2])).item()
-        1
-    """
-    if dim is None or x.ndim == 0:
-        return jnp.argmax(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
-    return jnp.argmax(x, axis=dim, keepdims=keepdim)
-
-
-@general(samples=_arg, differentiable=False, torch="argmin")
-def argmin(x: Array, *, dim: int | None = None, keepdim: bool = False) -> Array:
-    """Index of the smallest value, the first of several; NaN counts as smallest.
-
-    Args:
-        x: any shape; ``dim=None`` searches it flattened.
-        dim: the axis.
-        keepdim: keep it with extent 1.
-
-    Returns:
-        int64 indices.
-
-    Raises:
-        OutOfRangeError: the axis is out of range.
-        ArgumentValueError: nothing to search.
-
-    Gradient: none, the result is an integer.
-    Source: PyTorch's argmin.
-    Example:
-        >>> argmin(jnp.array([1, 5, 2])).item()
-        0
-    """
-    if dim is None or x.ndim == 0:
-        return jnp.argmin(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
-    return jnp.argmin(x, axis=dim, keepdims=keepdim)
-
-
-for _row in (argmax, argmin):
-    _row.check(_arg_check(_row.name))

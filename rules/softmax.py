@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from .broadcast import Shape
+from .call import Aval, Call
 from .errors import ArgumentTypeError, AutogradError, OutOfRangeError
 from .kinds import axis_of, general
-from .op import Aval, Call, Fails, Sample
+from .op import Fails, Sample
 from .samples import INF, samples, values
 
 Array = jax.Array

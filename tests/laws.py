@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from torsh_fx.rules import policies
-from torsh_fx.rules.op import Aval, Call, Constant, Row, Rule, Sample
-from torsh_fx.rules.primitive import as_operands
+from torsh_fx.rules.applying import as_operands
+from torsh_fx.rules.call import Aval, Call, Constant, Rule
+from torsh_fx.rules.op import Row, Sample
 
 from references import numpy_reference, torch_reference
 from tolerances import STEP, close, near

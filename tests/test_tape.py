@@ -191,3 +191,12 @@ def test_what_a_tape_cannot_follow_is_said():
     with pytest.raises(tx.AutogradError, match="tracers"):
         tx.record(lambda x: x * tx.as_tensor(jax.jit(lambda a: (tx.as_tensor(a) * 2).jax())(jnp.ones(2))))(tx.ones(2))
     assert jax.jit(lambda a: tx.record(lambda x: x * 2)(tx.as_tensor(a)).replay(a * 3))(jnp.ones(2)).tolist() == [6, 6]
+
+
+def test_looking_at_the_jaxpr_freezes_nothing():
+    w = tx.tensor([1.0, 2.0])
+    tape = tx.record(lambda x: x * w)(tx.ones(2))
+    assert "mul" in str(tape.jaxpr())
+    tx.crosscheck(lambda x: (x * w).sum(), tx.ones(2))
+    w *= 2
+    assert tape.replay(tx.ones(2)).tolist() == [2.0, 4.0]

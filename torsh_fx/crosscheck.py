@@ -21,7 +21,7 @@ from .dtypes import float64, is_floating
 from .random import default_generator
 from .rules import ArgumentTypeError, AutogradError
 from .rules.context import config
-from .state import enable_grad
+from .state import enable_grad, own_trace
 from .tape import Tape, record
 from .tensor import Tensor
 from .transforms import grad
@@ -115,7 +115,7 @@ def crosscheck(
         default_generator.set_state(state)  # every path draws the same numbers
         return path()
 
-    with enable_grad():
+    with enable_grad(), own_trace():
         tape = again(lambda: record(_scalar(fn))(*map(tensor, hosts)))
         base = again(lambda: _by_backward(fn, hosts, active))
         paths: dict[str, Any] = {"backward()": base}

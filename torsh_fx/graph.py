@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .rules.op import OPS, Aval, Call
+from .rules.call import Aval, Call
+from .rules.op import OPS
 
 _serial = itertools.count()
 

@@ -20,7 +20,8 @@ from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
-from .tensor import Tensor, apply, apply_view, note_read
+from .storage import note_read
+from .tensor import Tensor, apply, apply_view
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:

@@ -17,8 +17,8 @@ import numpy as np
 
 from .graph import Node, Slot, next_serial
 from .rules import AutogradError
+from .rules.call import Aval
 from .rules.context import config
-from .rules.op import Aval
 from .state import STATE
 from .tensor import Tensor, from_array
 

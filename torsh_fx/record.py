@@ -17,9 +17,9 @@ import numpy as np
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, caller_line, leaf
 from .rules import ArgumentValueError
+from .rules.applying import check_indices
 from .rules.context import config
 from .rules.op import Row
-from .rules.primitive import check_indices
 from .state import STATE
 
 Edge = Node | Slot | None

@@ -7,9 +7,10 @@ of the trace tells which Tensors were made inside it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -47,6 +48,16 @@ def is_staging() -> bool:
         return False
     # Under vmap or grad alone, work on constants stays concrete; under jit it does not.
     return isinstance(jnp.add(np.float32(0), np.float32(0)), jax.core.Tracer)
+
+
+@contextlib.contextmanager
+def own_trace() -> Iterator[None]:
+    """What is traced in here is used once, so the constants it reads cannot go stale."""
+    STATE.own_trace += 1
+    try:
+        yield
+    finally:
+        STATE.own_trace -= 1
 
 
 class set_grad_enabled:

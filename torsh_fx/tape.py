@@ -19,8 +19,8 @@ from .dtypes import float64, is_floating
 from .graph import Node, Pullback, caller_line, leaf, pullback
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
-from .rules.op import Aval
-from .state import STATE, ambient_trace
+from .rules.call import Aval
+from .state import STATE, ambient_trace, own_trace
 from .tensor import Tensor, from_array
 
 
@@ -162,7 +162,7 @@ class Tape:
         """The tape as a jaxpr: one equation an op, by the op's name."""
         avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
         args = avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), own_trace():
             return jax.make_jaxpr(self.as_jax())(*args)
 
     def replay(self, *inputs: Any, constants: Mapping[int, Any] | None = None) -> Any:

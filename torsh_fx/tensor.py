@@ -4,17 +4,12 @@ Nothing here computes.  ``apply`` records an op; reading (``item``, ``numpy``,
 ``print``, ``bool``) makes the executor run what is pending.  Methods named
 after ops are attached by ``methods``.
 
-NOTE [storage]: a Tensor owns no array.  It points to a ``Cell``, which points
-to the node that holds the current value; ``detach`` shares the cell, a write
-rebinds it.  A view keeps its base and the op that makes it, and re-derives
-itself when the base's cell has moved on.
+See NOTE [storage] in ``storage`` for what a handle points to.
 """
 
 from __future__ import annotations
 
-import warnings
 import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,40 +18,21 @@ import numpy as np
 
 from . import executor
 from .dtypes import DType, is_floating
-from .graph import Node, Slot
-from .record import kept_home, note_placed, record
+from .grad_fn import GradFn
+from .graph import Node, Slot, leaf
+from .record import note_placed, record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.context import config
 from .rules.kinds import axis_of
 from .rules.op import OPS, Row
-from .state import STATE, ambient_trace, is_staging
+from .state import STATE
+from .storage import Cell, View, note_read, note_read_by_trace, trace_start
+from .writing import write
 
 if TYPE_CHECKING:
     from ._methods import Methods  # generated: what ``methods`` attaches
 else:
     Methods = object
-
-
-class Cell:
-    """Storage: which node holds the value now, and who else looks at it."""
-
-    __slots__ = ("born", "frozen", "node", "version", "views")
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.version = 0
-        self.views: list[weakref.ref[Tensor]] = []
-        self.frozen = False  # a foreign trace holds the value as a constant
-        self.born = node.serial
-
-
-class View:
-    """How a view is made from its base, and which version it last saw."""
-
-    __slots__ = ("base", "params", "row", "version")
-
-    def __init__(self, base: Tensor, row: Row, params: dict[str, Any]) -> None:
-        self.base, self.row, self.params, self.version = base, row, params, base._cell.version
 
 
 class Tensor(Methods):
@@ -382,77 +358,7 @@ class Tensor(Methods):
 
     def _write(self, source: Tensor, op: str) -> Tensor:
         """Rebind the storage to ``source``'s value; the one door of every in-place op."""
-        self._check_writable(source, op)
-        edge = source._current_edge()
-        node = kept_home(op, self._cell.node, source._node, STATE.grad and edge is not None)
-        self._cell.node = node
-        self._cell.version += 1
-        if STATE.grad and edge is not None:
-            self._edge = edge
-        elif STATE.grad and not isinstance(self._edge, Slot):
-            self._edge = None
-        return self
-
-    def _check_writable(self, source: Tensor, op: str) -> None:
-        if isinstance(self._current_edge(), Slot) and STATE.grad:
-            raise AutogradError(
-                f"[{op}] a leaf that requires grad cannot be written in place while gradients are recorded; "
-                "do it under torsh_fx.no_grad()"
-            )
-        if source.shape != self.shape:
-            raise ShapeMismatchError(
-                f"[{op}] an in-place operation cannot change the shape", expected=self.shape, got=source.shape
-            )
-        if source.dtype != self.dtype:
-            raise ArgumentTypeError(f"[{op}] the result is {source.dtype}, it cannot be written into {self.dtype}")
-        if self._view is not None:
-            raise AutogradError(
-                f"[{op}] writing through a view is not supported yet: its base would not see it; "
-                "write to the base, or to a clone()"
-            )
-        self._cell.views = [r for r in self._cell.views if r() is not None]
-        if self._cell.views:
-            raise AutogradError(
-                f"[{op}] the tensor has {len(self._cell.views)} live view(s) that would not see the write; "
-                "let go of them first, or write to a clone()"
-            )
-        if self._cell.frozen:
-            raise AutogradError(
-                f"[{op}] this tensor was read inside jax.jit (or another trace), which holds its value as a "
-                "constant and would not see the write; pass it to the function as an argument"
-            )
-        if source._node.traced and not self._cell.node.traced and self._cell.born < trace_start():
-            raise AutogradError(
-                f"[{op}] a traced value cannot be written into a tensor made outside the trace: it would outlive "
-                "its trace; return the new value from the function instead"
-            )
-
-
-class GradFn:
-    """The op that made a tensor, as ``grad_fn`` shows it."""
-
-    __slots__ = ("_vertex",)
-
-    def __init__(self, vertex: Any) -> None:
-        self._vertex = vertex
-
-    def name(self) -> str:
-        """Diagnostic name with parameters."""
-        return str(self._vertex.describe())
-
-    @property
-    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
-        """The ops (or leaves) that its operands' gradients go to."""
-        return tuple((None if e is None else GradFn(e), 0) for e in self._vertex.edges)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GradFn) and other._vertex is self._vertex
-
-    def __hash__(self) -> int:
-        return id(self._vertex)
-
-    def __repr__(self) -> str:
-        return f"<grad_fn {self.name()}>"
+        return write(self, source, op)
 
 
 def _axis(dim: int, shape: tuple[int, ...]) -> int:
@@ -490,57 +396,11 @@ def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
     return out
 
 
-def note_read(t: Tensor) -> None:
-    """Warn where a value that a tape recorded becomes a Python value: a replay cannot follow."""
-    if any(tape.made(t._cell.node) for tape in STATE.tapes):
-        warnings.warn(
-            "a recorded value was read while recording; what depends on it is frozen on the tape", stacklevel=4
-        )
-
-
-def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
-    """Freeze tensors from outside whose values a staged program now holds as constants."""
-    if STATE.own_trace or not is_staging():
-        return
-    start = trace_start()
-    for t in tensors:
-        while True:
-            if not t._cell.node.traced and t._cell.born < start:
-                t._cell.frozen = True
-            if t._view is None:
-                break
-            t = t._view.base
-
-
-# NOTE [trace start]: JAX does not say when a trace began.  The first time one is
-# seen (any Tensor made from an array looks) its place in program order is noted.
-_traces: list[tuple[Any, int]] = []
-
-
-def trace_start() -> int:
-    """Serial number at which the ambient trace was first seen; 0 outside any."""
-    trace = ambient_trace()
-    if trace is None:
-        return 0
-    for known, serial in _traces:
-        if known == trace:
-            return serial
-    now = Node(None, (), (), _NOTHING).serial
-    _traces.append((trace, now))
-    del _traces[:-32]
-    return now
-
-
-_NOTHING = OPS["full"].call((), {"shape": (), "dtype": np.dtype("float32")}, ("value",)).out
-
-
 def from_array(value: Any) -> Tensor:
     """A Tensor for a JAX array or tracer, without a copy."""
     trace_start()
     dtype = value.dtype
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
-    from .graph import leaf
-
     note_placed(value)
     return Tensor(leaf(value))
