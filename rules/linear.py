@@ -88,11 +88,13 @@ class BatchedCall:
 
 @functools.cache
 def linear_of(call: Any, mask: tuple[bool, ...]) -> Any:
+    """The interned derivative of a call, mapped or not, in its active operands."""
     return call.linear(mask) if isinstance(call, BatchedCall) else Linear(call, mask)
 
 
 @functools.cache
 def batched(kind: type, inner: Any, dims: tuple[int | None, ...], name: Any, spmd: Any) -> Any:
+    """The interned ``kind`` (``BatchedCall``, ``BatchedLinear``) of ``inner`` mapped over ``dims``."""
     def vmap(fn: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
         axis_name = {} if name is None else {"axis_name": name}
         return jax.vmap(fn, in_axes=tuple(in_axes), spmd_axis_name=spmd, **axis_name)

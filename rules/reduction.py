@@ -35,6 +35,7 @@ _over_axes = samples(
 
 
 def bad_axes() -> list[Fails]:
+    """What every reduction over ``dims`` refuses."""
     x = values(2, 3)
     return [
         Fails((x,), {"dims": [2], "keepdim": False}, OutOfRangeError, "axis 2"),

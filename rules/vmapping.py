@@ -15,6 +15,7 @@ from .op import Row
 
 
 def batch_op(row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, call: Any) -> tuple[Any, int | None]:
+    """Batching rule of an op's own primitive."""
     dims = tuple(dims)
     if all(d is None for d in dims):  # jacfwd: only other arguments are mapped
         return row.primitive.bind(*args, call=call), None
@@ -32,6 +33,7 @@ def batch_op(row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, c
 def batch_tangent(
     row: Row, axis: Any, args: Sequence[Any], dims: Sequence[Any], *, call: Any
 ) -> tuple[Any, int | None]:
+    """Batching rule of an op's tangent primitive."""
     dims = tuple(dims)
     if all(d is None for d in dims):
         return row.tangent_primitive.bind(*args, call=call), None
