@@ -95,6 +95,7 @@ def linear_of(call: Any, mask: tuple[bool, ...]) -> Any:
 @functools.cache
 def batched(kind: type, inner: Any, dims: tuple[int | None, ...], name: Any, spmd: Any) -> Any:
     """The interned ``kind`` (``BatchedCall``, ``BatchedLinear``) of ``inner`` mapped over ``dims``."""
+
     def vmap(fn: Callable[..., Any], in_axes: Any) -> Callable[..., Any]:
         axis_name = {} if name is None else {"axis_name": name}
         return jax.vmap(fn, in_axes=tuple(in_axes), spmd_axis_name=spmd, **axis_name)

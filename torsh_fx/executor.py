@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -162,24 +162,23 @@ class Request:
 
     def outputs(self) -> int:
         """Which pending nodes somebody can still read, as bits in program order."""
-        inside: Counter[int] = Counter()
+        inside: dict[int, int] = {id(n): 1 for n in self.planned}  # references from within: the plan's list,
         together = {id(n): n for n in (*self.pending, *self.planned)}
-        for node in together.values():
-            inside.update(map(id, node.inputs))
-            inside.update(map(id, node.edges))
-            inside.update(id(r) for r in node.runtime if isinstance(r, Node))
+        for node in together.values():  # and operands, edges and runtime values of these nodes
+            for other in (*node.inputs, *node.edges, *node.runtime):
+                key = id(other)
+                inside[key] = inside.get(key, 0) + 1
         keep = set(self.must)
         freeing = {id(n) for n in self.freeing}
-        inside.update(id(n) for n in self.planned)  # the plan's own list
         for node in self.pending:
             if node.edges and id(node) not in freeing and not node.freed:
                 # A graph that stays alive: its backward will want these.
                 keep.update(id(r) for r in residual_nodes(node))
         together.clear()
-        node = None  # type: ignore[assignment]
+        node = other = None  # type: ignore[assignment]
         bits = 0
         for p in range(len(self.pending)):
-            held = sys.getrefcount(self.pending[p]) - _ALONE - inside[id(self.pending[p])]
+            held = sys.getrefcount(self.pending[p]) - _ALONE - inside.get(id(self.pending[p]), 0)
             if held > 0 or id(self.pending[p]) in keep:
                 bits |= 1 << p
         return bits

@@ -55,11 +55,14 @@ class Program:
 
     def __call__(self, arrays: list[Any], floats: list[float], ints: list[int]) -> tuple[Any, Any, Any]:
         f, i = np.array(floats, np.float64), np.array(ints, np.int64)
-        values: dict[int, Any] = {~k: a for k, a in enumerate(arrays)}
-        for s in self.segments:
-            out = s.function([values[r] for r in s.reads], f[s.floats], i[s.ints])
-            values.update(zip(s.writes, out, strict=True))
-        found = [values[p] for p in self.outputs]
+        if len(self.segments) == 1:  # the usual case takes and gives everything in order
+            found = self.segments[0].function(arrays, f, i)
+        else:
+            values: dict[int, Any] = {~k: a for k, a in enumerate(arrays)}
+            for s in self.segments:
+                out = s.function([values[r] for r in s.reads], f[s.floats], i[s.ints])
+                values.update(zip(s.writes, out, strict=True))
+            found = [values[p] for p in self.outputs]
         kept, end = len(self.kept), len(found) - self.n_guards
         return found[:kept], found[kept:end], found[end:]
 
@@ -89,7 +92,8 @@ def build(
         steps.append(Step(_Bounds(guard.low, guard.extent), (at(guard.index),), (), len(nodes) + k))
     kept = [p for p in range(len(request.pending)) if bits >> p & 1]
     outputs = [*kept, *map(at, gradients), *range(len(nodes), len(steps))]
-    return Program(_segments(steps, outputs), kept, outputs, len(request.guards))
+    inputs = (len(request.arrays), len(request.floats), len(request.ints))
+    return Program(_segments(steps, outputs, inputs), kept, outputs, len(request.guards))
 
 
 def _expand(
@@ -151,30 +155,36 @@ class _Bounds:
         return jnp.stack([jnp.any(bad).astype(jnp.int64), first.astype(jnp.int64)])
 
 
-def _segments(steps: list[Step], outputs: Sequence[int]) -> list[Segment]:
-    if not steps:
-        return []
-    size = len(steps) if len(steps) <= WHOLE else SEGMENT
-    chunks = [steps[k : k + size] for k in range(0, len(steps), size)]
+def _segments(steps: list[Step], outputs: Sequence[int], inputs: tuple[int, int, int]) -> list[Segment]:
+    if len(steps) <= WHOLE:
+        return [_segment(steps, outputs, inputs)]
+    chunks = [steps[k : k + SEGMENT] for k in range(0, len(steps), SEGMENT)]
     wanted = set(outputs)
     needed_after: list[set[int]] = []  # places read later than each chunk
     for chunk in reversed(chunks):
         needed_after.append(set(wanted))
         wanted.update(p for step in chunk for p in _places(step))
     needed_after.reverse()
-    return [_segment(c, later) for c, later in zip(chunks, needed_after, strict=True)]
+    return [
+        _segment(chunk, [step.writes for step in chunk if step.writes in later], (0, 0, 0))
+        for chunk, later in zip(chunks, needed_after, strict=True)
+    ]
 
 
 def _places(step: Step) -> list[int]:
     return [*step.reads, *(r for r in step.runtime if not isinstance(r, tuple))]
 
 
-def _segment(chunk: list[Step], later: set[int]) -> Segment:
-    """Renumber a chunk from 0, so that equal chunks have equal keys."""
-    local: dict[int, int] = {}
-    reads: list[int] = []
-    floats: list[int] = []
-    ints: list[int] = []
+def _segment(chunk: list[Step], writes: Sequence[int], inputs: tuple[int, int, int]) -> Segment:
+    """Renumber a chunk from 0, so that equal chunks have equal keys.
+
+    ``inputs`` says how many arrays, floats and integers it takes in the
+    program's own order; what else it reads follows in order of first use.
+    """
+    arrays, n_floats, n_ints = inputs
+    reads = [~k for k in range(arrays)]
+    local = {place: place for place in reads}
+    floats, ints = list(range(n_floats)), list(range(n_ints))
     made = {step.writes: k for k, step in enumerate(chunk)}
 
     def name(place: int) -> int:
@@ -198,8 +208,7 @@ def _segment(chunk: list[Step], later: set[int]) -> Segment:
                     vector.append(r[1])
                 numbers.append((r[0], vector.index(r[1])))
         canonical.append((step.call, operands, tuple(numbers)))
-    writes = tuple(step.writes for step in chunk if step.writes in later)
-    key = (tuple(canonical), tuple(made[w] for w in writes))
+    key = (tuple(canonical), tuple(map(name, writes)))
     function = _compiled.get(key)
     if function is None:
         function = _compiled[key] = jax.jit(_interpreter(*key))
@@ -208,7 +217,7 @@ def _segment(chunk: list[Step], later: set[int]) -> Segment:
             _compiled.popitem(last=False)
     else:
         _compiled.move_to_end(key)
-    return Segment(function, tuple(reads), np.array(floats, np.intp), np.array(ints, np.intp), writes)
+    return Segment(function, tuple(reads), np.array(floats, np.intp), np.array(ints, np.intp), tuple(writes))
 
 
 def _count_compiled() -> None:
@@ -228,6 +237,6 @@ def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...]) -> Any:
 
         for call, operands, numbers in canonical:
             values.append(call.forward(*map(fetch, operands), *map(fetch, numbers)))
-        return [values[w] for w in writes]
+        return [fetch(w) for w in writes]
 
     return program
