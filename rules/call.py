@@ -102,12 +102,6 @@ class Call:
             self._active = tuple(self.op.active(k, a.dtype) for k, a in enumerate(self.avals))
         return self._active[i]
 
-    def bind(self, *args: Any) -> Any:
-        """The value on arrays or tracers, as one primitive that JAX can transform."""
-        from .applying import bind_call
-
-        return bind_call(self, *args)
-
     def runtime(self, values: Sequence[Any]) -> dict[str, Any]:
         """Runtime parameters by name, scalars in the dtype the row computes in."""
         out: dict[str, Any] = dict.fromkeys(self.op.runtime)

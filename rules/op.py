@@ -107,6 +107,7 @@ class Row:
         self.cotangent_fn: Callable[..., None] | None = None
         self.batch_fn: Callable[..., Any] | None = None
         self.missing_fn: Callable[[Call], str | None] | None = None
+        self.apply: Callable[..., jax.Array] = _not_applicable  # with its primitives, ``apply`` comes too
         self.primitive: Any = None
         self.tangent_primitive: Any = None
         self.__name__ = self.name
@@ -174,9 +175,7 @@ class Row:
     # -- asking --------------------------------------------------------------
 
     def __call__(self, *args: Any, **params: Any) -> jax.Array:
-        from .applying import apply
-
-        return apply(self, args, params)
+        return self.apply(args, params)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -240,6 +239,10 @@ class Row:
             return self.label.format(**{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()})
         shown = ", ".join(f"{k}={list(v) if isinstance(v, tuple) else v}" for k, v in values.items() if v is not None)
         return f"{self.name}({shown})" if shown else self.name
+
+
+def _not_applicable(*_: Any) -> jax.Array:
+    raise TypeError("this row has no primitives yet")
 
 
 OPS: dict[str, Row] = {}

@@ -21,6 +21,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from .applying import apply
 from .call import Constant, Missing, missing_derivative
 from .context import under_x64
 from .errors import AutogradError
@@ -34,6 +35,7 @@ from .vmapping import batch_op, batch_tangent
 
 def define_primitives(row: Row) -> None:
     """Create ``row``'s primitives and give JAX their rules."""
+    row.apply = functools.partial(apply, row)
     row.primitive = Primitive(row.name)
     _define(row.primitive, lambda call: call.forward)
     ad.primitive_jvps[row.primitive] = under_x64(functools.partial(_jvp, row))

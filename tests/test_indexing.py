@@ -11,7 +11,7 @@ import pytest
 
 import torsh_fx as tx
 from tolerances import close
-from torsh_fx.executor import stats
+from torsh_fx import stats
 
 
 @pytest.fixture

@@ -97,7 +97,6 @@ from .dtypes import int64 as long
 from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
-from .executor import stats as stats
 from .functional import gelu as gelu
 from .functional import leaky_relu as leaky_relu
 from .functional import unfold as unfold
@@ -160,6 +159,7 @@ from .state import enable_grad as enable_grad
 from .state import is_grad_enabled as is_grad_enabled
 from .state import no_grad as no_grad
 from .state import set_grad_enabled as set_grad_enabled
+from .stats import stats as stats
 from .tape import Tape as Tape
 from .tape import record as record
 from .tensor import Tensor as Tensor

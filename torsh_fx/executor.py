@@ -18,23 +18,16 @@ import jax
 import numpy as np
 
 from .engine import Plan
-from .graph import Guard, Node, Slot
+from .graph import Guard, Node
 from .program import Program, build
 from .rules import OutOfRangeError, TorshError
 from .state import ambient_trace
+from .stats import counts
 
 CACHE_SIZE = 1024
 
 _lock = threading.RLock()
 _programs: OrderedDict[Any, list[tuple[int, Program]]] = OrderedDict()
-
-counts = {"programs run": 0, "hits": 0, "misses": 0, "xla programs compiled": 0}
-
-
-def stats() -> dict[str, int]:
-    """How many programs ran, were known or new, and how many XLA compiled since the start."""
-    return dict(counts)
-
 
 def force(node: Node) -> Any:
     """The value of ``node``, computed if it is still pending."""
@@ -284,5 +277,3 @@ def backward_lock() -> Any:
 
 
 _backward_lock = threading.RLock()
-
-__all__ = ["Slot", "backward_lock", "force", "run", "run_backward", "stats"]

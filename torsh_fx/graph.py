@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .rules.applying import bind_call
 from .rules.call import Aval, Call
 from .rules.op import OPS
 
@@ -158,9 +159,6 @@ class Pullback:
         env = self.call.environment(residuals, self.call.runtime(args[self.n :]))
         return self.call.cotangent(self.i, args[self.n - 1], env)
 
-    def bind(self, *args: Any) -> Any:
-        return self.forward(*args)
-
     def missing(self) -> str | None:
         return None
 
@@ -201,6 +199,11 @@ def pullback(call: Any, i: int) -> Pullback:
     if key not in _pullbacks:
         _pullbacks[key] = Pullback(call, i)
     return _pullbacks[key]
+
+
+def bind(call: Any, *args: Any) -> Any:
+    """The value of ``call`` on arrays or tracers, in primitives that JAX can transform."""
+    return bind_call(call, *args) if isinstance(call, Call) else call.forward(*args)
 
 
 def leaf(value: Any) -> Node:

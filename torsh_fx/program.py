@@ -17,6 +17,7 @@ import numpy as np
 
 from .engine import Plan, propagate
 from .graph import Node, add_nodes, pull
+from .stats import counts
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
 SEGMENT = 96  # divisible by most periods of a repeating chain
@@ -212,18 +213,12 @@ def _segment(chunk: list[Step], writes: Sequence[int], inputs: tuple[int, int, i
     function = _compiled.get(key)
     if function is None:
         function = _compiled[key] = jax.jit(_interpreter(*key))
-        _count_compiled()
+        counts["xla programs compiled"] += 1
         while len(_compiled) > _COMPILED_SIZE:
             _compiled.popitem(last=False)
     else:
         _compiled.move_to_end(key)
     return Segment(function, tuple(reads), np.array(floats, np.intp), np.array(ints, np.intp), tuple(writes))
-
-
-def _count_compiled() -> None:
-    from .executor import counts
-
-    counts["xla programs compiled"] += 1
 
 
 def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...]) -> Any:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from . import executor
-from .graph import NO_EDGES, Guard, Node, Slot, caller_line, leaf
+from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.context import config
@@ -150,7 +150,7 @@ def compute_now(node: Node) -> None:
             executor.run([node])
         return
     with jax.enable_x64(True):
-        value = node.call.bind(*args, *numbers)
+        value = bind(node.call, *args, *numbers)
     # All three ways must agree: what no_grad made is a constant to JAX as well.
     node.value = value if STATE.grad else jax.lax.stop_gradient(value)
 

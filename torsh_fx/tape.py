@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from . import executor
 from .dtypes import float64, is_floating
-from .graph import Node, Pullback, caller_line, leaf, pullback
+from .graph import Node, Pullback, bind, caller_line, leaf, pullback
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
@@ -241,7 +241,7 @@ class Tape:
                 args[i] = wide.hold(args[i]) if wide else jax.lax.stop_gradient(args[i])
         numbers = [env[id(r)] if isinstance(r, Node) else r for r in e.runtime]
         call = widened(e.node.call) if wide else e.node.call
-        value = call.bind(*args, *numbers)
+        value = bind(call, *args, *numbers)
         if wide:
             return wide.hold(_widen(value)) if e.stop else _widen(value)
         return jax.lax.stop_gradient(value) if e.stop else value
