@@ -8,11 +8,13 @@ in one place and int64 in another.  ``under_x64`` wraps every one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
+import numpy as np
 
 config: Any = jax.config  # type checkers do not know its options
 
@@ -41,3 +43,41 @@ def matmul_precision() -> str | None:
     """The precision products run in: what the user chose, else exact float32."""
     chosen = config.jax_default_matmul_precision
     return "highest" if chosen is None else str(chosen)
+
+
+class Surroundings(NamedTuple):
+    """The flags and mesh that surround someone else's function, noted when it was called.
+
+    What they wrote is traced later, when a value is read; it must mean then what
+    it meant where they wrote it.
+    """
+
+    x64: bool
+    dtype_promotion: str
+    rank_promotion: str
+    precision: str | None
+    mesh: Any
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """Those of this moment."""
+        return cls(
+            bool(config.jax_enable_x64),
+            str(config.jax_numpy_dtype_promotion),
+            str(config.jax_numpy_rank_promotion),
+            config.jax_default_matmul_precision,
+            jax.sharding.get_abstract_mesh(),
+        )
+
+    @contextlib.contextmanager
+    def entered(self, operands: Iterable[Any]) -> Iterator[None]:
+        """Inside, the caller's flags hold; 64-bit types are on too where an operand needs them."""
+        wide = self.x64 or any(np.dtype(x.dtype).itemsize == 8 for x in operands)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(jax.enable_x64(wide))
+            stack.enter_context(jax.numpy_dtype_promotion(self.dtype_promotion))
+            stack.enter_context(jax.numpy_rank_promotion(self.rank_promotion))
+            stack.enter_context(jax.default_matmul_precision(self.precision))
+            if not self.mesh.empty:
+                stack.enter_context(jax.sharding.use_abstract_mesh(self.mesh))
+            yield

@@ -12,7 +12,7 @@ import numpy as np
 
 from .broadcast import Shape
 from .call import Aval, Call
-from .context import config
+from .context import Surroundings
 from .errors import ArgumentTypeError, AutogradError
 from .kinds import general
 
@@ -25,7 +25,7 @@ _derivatives: weakref.WeakKeyDictionary[Any, Derivative] = weakref.WeakKeyDictio
 
 
 @general(name="custom", label="custom({name})", tests=False)
-def custom_row(*xs: Array, name: str, fn: Callable[..., Any], x64: bool) -> Array:
+def custom_row(*xs: Array, name: str, fn: Callable[..., Any], around: Surroundings) -> Array:
     """A JAX function run as one op (see ``custom``).
 
     Gradient: the registered derivative; without one, asking is an error.
@@ -34,31 +34,26 @@ def custom_row(*xs: Array, name: str, fn: Callable[..., Any], x64: bool) -> Arra
         >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
         6.0
     """
-    with jax.enable_x64(_wide(x64, xs)):
+    with around.entered(xs):
         return fn(*xs)  # type: ignore[no-any-return]
 
 
-def _wide(x64: bool, xs: Any) -> bool:
-    # Someone else's code sees its own flag, unless an operand needs 64 bits.
-    return x64 or any(jnp.dtype(x.dtype).itemsize == 8 for x in xs)
-
-
 @custom_row.check
-def _(*xs: Aval, name: str, fn: Callable[..., Any], x64: bool) -> tuple[Shape, Any]:
+def _(*xs: Aval, name: str, fn: Callable[..., Any], around: Surroundings) -> tuple[Shape, Any]:
     def checked(*arrays: Array) -> Any:
         out = fn(*arrays)
         if not isinstance(out, (jax.Array, np.ndarray, np.generic, int, float)):
             raise ArgumentTypeError(f"[custom({name})] the function must return one array, got {type(out).__name__}")
         return out
 
-    with jax.enable_x64(_wide(x64, xs)):
+    with around.entered(xs):
         out = jax.eval_shape(checked, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
     return out.shape, out.dtype
 
 
 @custom_row.vjp("xs")
-def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], x64: bool) -> Array:
-    with jax.enable_x64(_wide(x64, xs)):
+def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], around: Surroundings) -> Array:
+    with around.entered(xs):
         grads = _derivative(name, fn)(g, *xs)
     if not isinstance(grads, (tuple, list)):
         grads = (grads,)
@@ -68,7 +63,9 @@ def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], 
 
 
 @custom_row.jvp
-def _(tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[..., Any], x64: bool) -> Array:
+def _(
+    tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[..., Any], around: Surroundings
+) -> Array:
     """Forward mode is the transpose of the registered VJP, which is linear in g."""
     active = [i for i, t in enumerate(tangents) if t is not None]
 
@@ -77,7 +74,7 @@ def _(tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[
         grads = grads if isinstance(grads, (tuple, list)) else (grads,)
         return [jnp.zeros_like(xs[i]) if grads[i] is None else grads[i] for i in active]
 
-    with jax.enable_x64(_wide(x64, xs)):
+    with around.entered(xs):
         (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))([tangents[i] for i in active])
     return out  # type: ignore[no-any-return]
 
@@ -116,7 +113,7 @@ def custom(name: str, fn: Callable[..., Any], *xs: Any) -> Array:
     Args:
         name: diagnostic name.
         fn: function of arrays that returns one array.  It is traced under the
-            caller's own ``jax_enable_x64``.
+            caller's own flags.
         xs: its operands.
 
     Returns:
@@ -130,5 +127,4 @@ def custom(name: str, fn: Callable[..., Any], *xs: Any) -> Array:
         >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
         6.0
     """
-    x64 = bool(config.jax_enable_x64)
-    return custom_row(*xs, name=name, fn=fn, x64=x64)
+    return custom_row(*xs, name=name, fn=fn, around=Surroundings.now())

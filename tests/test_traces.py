@@ -216,3 +216,23 @@ def test_foreign_code_in_a_custom_op_keeps_the_users_flags():
 
     assert tx.custom_op("foreign", foreign)(tx.ones(2)).dtype == tx.float32
     assert set(seen) == {jnp.dtype("float32")}
+
+
+def test_a_custom_op_runs_in_the_surroundings_it_was_called_in():
+    seen = []
+
+    def foreign(x: jax.Array) -> jax.Array:
+        seen.append((jax.config.jax_default_matmul_precision, jax.config.jax_numpy_rank_promotion))
+        return x * 2
+
+    op = tx.custom_op("foreign", foreign)
+    with jax.default_matmul_precision("bfloat16"), jax.numpy_rank_promotion("raise"):
+        y = op(tx.ones(2))
+    assert y.tolist() == [2.0, 2.0]  # read outside
+    assert set(seen) == {("bfloat16", "raise")}
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("d")
+    op = tx.custom_op("placed", lambda x: jax.lax.with_sharding_constraint(x * 2, spec))
+    with jax.set_mesh(mesh):
+        z = op(tx.ones(8))
+    assert z.tolist() == [2.0] * 8

@@ -7,7 +7,7 @@ from typing import Any
 
 from .arithmetic import operand
 from .rules import ArgumentTypeError, register_vjp
-from .rules.context import config
+from .rules.context import Surroundings
 from .rules.op import OPS
 from .tensor import Tensor, apply
 
@@ -21,8 +21,7 @@ class CustomOp:
 
     def __call__(self, *operands: Any) -> Tensor:
         tensors = [operand(self.name, x) for x in operands]
-        x64 = bool(config.jax_enable_x64)
-        return apply(OPS["custom"], *tensors, name=self.name, fn=self.fn, x64=x64)
+        return apply(OPS["custom"], *tensors, name=self.name, fn=self.fn, around=Surroundings.now())
 
     def register_vjp(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
         """Register ``derivative(g, *operands) -> gradient per operand`` on JAX arrays; usable as decorator."""

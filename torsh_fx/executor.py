@@ -29,6 +29,7 @@ CACHE_SIZE = 1024
 _lock = threading.RLock()
 _programs: OrderedDict[Any, list[tuple[int, Program]]] = OrderedDict()
 
+
 def force(node: Node) -> Any:
     """The value of ``node``, computed if it is still pending."""
     if node.value is None:
