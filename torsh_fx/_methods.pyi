@@ -8,17 +8,17 @@ from .tensor import Tensor
 
 class Methods:
     def add(self, b: Any, *, alpha: Any = 1) -> Tensor:
-        """a + alpha·b, broadcasting.  Gradient: (g, alpha·g)."""
+        """a + alpha·b, broadcasting."""
     def sub(self, b: Any, *, alpha: Any = 1) -> Tensor:
-        """a − alpha·b, broadcasting.  Gradient: (g, −alpha·g)."""
+        """a − alpha·b, broadcasting; two booleans, or one and a number, are an ArgumentTypeError."""
     def mul(self, b: Any) -> Tensor:
-        """a·b, broadcasting.  Gradient: (g·b, g·a)."""
+        """a·b, broadcasting."""
     def div(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
-        """a/b, true division also for integers.  Gradient: (g/b, −g·a/b²)."""
+        """a/b, true division also for integers, which are cast to the default dtype first."""
     def pow(self, exponent: Any) -> Tensor:
-        """xⁿ for a number or a Tensor.  Gradient: n·xⁿ⁻¹·g, and xⁿ·ln x·g for a tensor exponent."""
+        """xⁿ for a number or a Tensor as exponent; an integer x keeps its dtype for integer n."""
     def neg(self) -> Tensor:
-        """−x.  Gradient: −g."""
+        """−x, in x's shape and dtype; booleans are an ArgumentTypeError."""
     def remainder(self, b: Any) -> Tensor:
         """Remainder with the sign of the divisor, a − b·⌊a/b⌋."""
     def floor_divide(self, b: Any) -> Tensor:
@@ -102,87 +102,87 @@ class Methods:
     def isfinite(self) -> Tensor:
         """Neither infinite nor NaN."""
     def square(self) -> Tensor:
-        """x².  Gradient: 2x·g."""
+        """x², in x's dtype (of booleans int64)."""
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
-        """Limit to [min, max]: numbers or Tensors.  Gradient: g inside and on the bounds, else 0."""
+        """Limit to [min, max]: numbers or Tensors; NaN passes."""
     def clone(self) -> Tensor:
-        """A differentiable copy.  Gradient: g."""
+        """A copy of x that may be written to."""
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape, a view.  Gradient: g reshaped back."""
+        """The same elements in another shape, a view."""
     def view(self, *shape: Any) -> Tensor:
-        """The same elements in another shape, a view.  Gradient: g reshaped back."""
+        """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back."""
     def permute(self, *dims: Any) -> Tensor:
-        """Axes in another order, a view.  Gradient: the inverse permutation of g."""
+        """Axes in another order, a view: output axis i is input axis ``dims[i]``."""
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-        """Two axes exchanged, a view.  Gradient: g with them exchanged back."""
+        """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself."""
     def t(self) -> Tensor:
-        """The transpose of a matrix; vectors and scalars as they are."""
+        """The transpose of a matrix, a view; vectors and scalars as they are."""
     def expand(self, *shape: Any) -> Tensor:
-        """Broadcast to a shape, a view; −1 keeps an extent.  Gradient: g summed back."""
+        """Broadcast to a shape, right-aligned, a view; −1 keeps an extent of x."""
     def expand_as(self, other: Tensor) -> Tensor:
-        """Broadcast to the shape of ``other``, a view."""
+        """``expand`` to the shape of ``other``, a view.  Gradient: g summed back to x's shape."""
     def unsqueeze(self, dim: builtins.int) -> Tensor:
-        """A new axis of extent 1, a view."""
+        """A new axis of extent 1 at ``dim``, counted in the result, a view."""
     def squeeze(self, dim: Any = None) -> Tensor:
-        """Without axes of extent 1 (all, or those named), a view."""
+        """Without axes of extent 1 (all, or those named that have it), a view."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Axes ``start_dim`` to ``end_dim`` as one, a view."""
+        """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis."""
     def narrow(self, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
-        """The slice [start, start + length) along ``dim``, a view.  Gradient: g in a slab of zeros."""
+        """The slice [start, start + length) along ``dim``, a view; a negative start counts from the end."""
     def select(self, dim: builtins.int, index: Any) -> Tensor:
-        """Position ``index`` along ``dim``, a view without that axis."""
+        """Position ``index`` along ``dim``, a view without that axis; negative ones count from the end."""
     def split(self, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Slices along ``dim``: of one size (the last may be smaller), or of the sizes listed."""
+        """Slices along ``dim``, views: of one size (the last may be smaller), or of the sizes listed."""
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller)."""
+        """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller), views."""
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """All positions along ``dim``, as views without it."""
     def flip(self, dims: Any) -> Tensor:
-        """Elements in reversed order along ``dims``.  Gradient: g flipped."""
+        """Elements in reversed order along ``dims``, one axis or several: a copy of x's shape and dtype."""
     def sum(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
-        """Sum over ``dim`` (all axes if None); integers in int64.  Gradient: g replicated."""
+        """Sum over ``dim`` (all axes if None or empty); integers and booleans in int64."""
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
-        """Mean over ``dim`` (all axes if None).  Gradient: g replicated, over the count."""
+        """Mean over ``dim`` (all axes if None or empty) of a floating tensor, of nothing NaN."""
     def var(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
-        """Variance over ``dim``, divided by count − correction."""
+        """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating."""
     def std(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
-        """Standard deviation over ``dim``, divided by count − correction."""
+        """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors."""
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
-        """Largest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
+        """Largest element; along ``dim``, a (values, indices) pair; of two Tensors, ``maximum``."""
     def min(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
-        """Smallest element; along ``dim``, a (values, indices) pair, the gradient going to that index."""
+        """Smallest element; along ``dim``, a (values, indices) pair; of two Tensors, ``minimum``."""
     def amax(self, dim: Any = (), keepdim: builtins.bool = False) -> Tensor:
-        """Largest element over ``dim``.  Gradient: shared by all that reach it."""
+        """Largest element over ``dim`` (all axes if empty), x's dtype; NaN wins."""
     def amin(self, dim: Any = (), keepdim: builtins.bool = False) -> Tensor:
-        """Smallest element over ``dim``.  Gradient: shared by all that reach it."""
+        """Smallest element over ``dim`` (all axes if empty), as ``amax``; NaN wins."""
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Index of the largest element (along ``dim``, or of the flattened tensor)."""
+        """int64 index of the largest element (along ``dim``, or of the flattened tensor), the first of several."""
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
-        """Index of the smallest element (along ``dim``, or of the flattened tensor)."""
+        """int64 index of the smallest element (along ``dim``, or of the flattened tensor), as ``argmax``."""
     def any(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
-        """Is any element nonzero (over ``dim``, or at all)?"""
+        """Is any element nonzero (over ``dim``, or at all)?  bool."""
     def all(self, dim: Any = None, keepdim: builtins.bool = False) -> Tensor:
-        """Are all elements nonzero (over ``dim``, or altogether)?"""
+        """Are all elements nonzero (over ``dim``, or altogether)?  bool."""
     def matmul(self, b: Any) -> Tensor:
-        """Matrix product, 1-D and batched operands as in PyTorch.  Gradient: (g·bᵀ, aᵀ·g)."""
+        """Matrix product, 1-D and batched operands as in PyTorch."""
     def log_softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
-        """Logarithm of softmax along ``dim``.  Gradient: g − softmax(x)·Σg."""
+        """Logarithm of softmax along ``dim``, x − max − ln Σe^(x−max), with ``softmax``'s arguments and errors."""
     def softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
-        """Softmax along ``dim``.  Gradient: out·(g − Σ g·out)."""
+        """Softmax along ``dim``, e^(x−max)/Σe^(x−max)."""
     def gelu(self, approximate: str = "none") -> Tensor:
         """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``)."""
     def leaky_relu(self, negative_slope: builtins.float = 0.01) -> Tensor:
-        """x where x > 0, else slope·x.  Gradient: g·1 or g·slope (at 0 and NaN the slope)."""
+        """x where x > 0, else slope·x, in x's shape and dtype."""
     def unfold(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-        """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]; gradients scatter-add."""
+        """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]."""
     def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
-        """One element per index along ``dim``.  Gradient: scatter-add of g."""
+        """One element per index along ``dim``: for dim 0, out[i][j] = x[index[i][j]][j]."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
-        """Slices along ``dim`` by a 1-D integer tensor.  Gradient: scatter-add of g."""
+        """Slices along ``dim`` by a 1-D integer tensor."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int) -> Tensor:
-        """One element per index along ``dim``.  Gradient: scatter-add of g."""
+        """One element per index along ``dim``: ``gather`` with NumPy's order of arguments."""
     def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
-        """``value`` where the mask holds, x elsewhere.  Gradient: g where x was kept."""
+        """``value`` where the mask holds, x elsewhere."""
     def add_(self, b: Any, *, alpha: Any = 1) -> Tensor:
         """In-place ``add``: writes the result into this tensor and returns it."""
     def sub_(self, b: Any, *, alpha: Any = 1) -> Tensor:
@@ -232,9 +232,9 @@ class Methods:
     def remainder_(self, b: Any) -> Tensor:
         """In-place ``remainder``: writes the result into this tensor and returns it."""
     def copy_(self, source: Any) -> Tensor:
-        """Write ``source``, broadcast and cast to this tensor."""
+        """Write ``source``, a Tensor or number, broadcast and cast to this tensor."""
     def fill_(self, value: Any) -> Tensor:
-        """Write one number everywhere."""
+        """Write one number, or the value of a 0-d Tensor, everywhere."""
     def zero_(self) -> Tensor:
         """Write zeros."""
     def addcmul_(self, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
@@ -310,7 +310,7 @@ class Methods:
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]  # elementwise, not a bool
         """The ne operator; a stranger is just not equal."""
     def __neg__(self) -> Tensor:
-        """−x.  Gradient: −g."""
+        """−x, in x's shape and dtype; booleans are an ArgumentTypeError."""
     def __pos__(self) -> Tensor:
         """The tensor itself."""
     def __abs__(self) -> Tensor:
@@ -334,7 +334,7 @@ class Methods:
     def mT(self) -> Tensor:
         """The last two axes exchanged, a view."""
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
-        """x in another dtype or on another device, itself if it is there already.  Gradient: g cast back."""
+        """x in another dtype or on another device, itself if it is there already."""
     def type_as(self, other: Tensor) -> Tensor:
         """This tensor in the dtype of ``other``."""
     def where(self, condition: Tensor, other: Any) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from . import docs
 from .dtypes import bool_, category, get_default_dtype, int64, is_floating, result_type, with_number
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
@@ -20,17 +21,17 @@ Number = bool | int | float
 
 
 def is_number(value: Any) -> bool:
-    """A Python number, or a NumPy scalar, which acts like one."""
+    """Is it a Python number, or a NumPy scalar, which acts like one?  Complex ones are not."""
     return isinstance(value, (bool, int, float, np.generic)) and not isinstance(value, np.complexfloating)
 
 
 def as_number(value: Any) -> Number:
-    """A Python number from one of Python or NumPy."""
+    """A Python number from one of Python or NumPy; both round and promote alike from here on."""
     return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
 
 
 def operand(op: str, value: Any) -> Tensor:
-    """A Tensor operand; JAX arrays and tracers are taken as constants."""
+    """A Tensor operand; JAX arrays and tracers are taken as constants, anything else is an ArgumentTypeError."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, jax.Array):
@@ -107,8 +108,16 @@ _ADD, _SUB, _MUL, _DIV = OPS["add"], OPS["sub"], OPS["mul"], OPS["div"]
 _ADD_SCALAR, _MUL_SCALAR, _DIV_SCALAR = OPS["add_scalar"], OPS["mul_scalar"], OPS["div_scalar"]
 
 
+@docs.shared(docs.ADDITION)
 def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
-    """a + alpha·b, broadcasting.  Gradient: (g, alpha·g)."""
+    """a + alpha·b, broadcasting.
+
+    Gradient: (g, alpha·g), summed over axes an operand was broadcast along.
+    Source: ``rules.add``, for a number ``rules.add_scalar``.
+    Example:
+        >>> add(tensor([1.0, 2.0]), 1, alpha=3).tolist()
+        [4.0, 5.0]
+    """
     if alpha != 1:
         b = _scaled(b, alpha)
     if is_number(b) and isinstance(a, Tensor):
@@ -122,8 +131,16 @@ def _scaled(b: Any, alpha: Any) -> Any:
     return as_number(b) * as_number(alpha) if is_number(b) and is_number(alpha) else mul(b, alpha)
 
 
+@docs.shared(docs.ADDITION)
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
-    """a − alpha·b, broadcasting.  Gradient: (g, −alpha·g)."""
+    """a − alpha·b, broadcasting; two booleans, or one and a number, are an ArgumentTypeError.
+
+    Gradient: (g, −alpha·g), summed over axes an operand was broadcast along.
+    Source: ``rules.sub``, for a number ``rules.add_scalar``.
+    Example:
+        >>> sub(tensor([1, 2]), 1).tolist()
+        [0, 1]
+    """
     for x in (a, b):
         if isinstance(x, Tensor) and x.dtype == bool:
             raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
@@ -136,8 +153,16 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     return apply(_SUB, *common("sub", a, b))
 
 
+@docs.shared(docs.PRODUCT)
 def mul(a: Any, b: Any) -> Tensor:
-    """a·b, broadcasting.  Gradient: (g·b, g·a)."""
+    """a·b, broadcasting.
+
+    Gradient: (g·b, g·a), summed over axes an operand was broadcast along.
+    Source: ``rules.mul``, for a number ``rules.mul_scalar``.
+    Example:
+        >>> mul(tensor([1, 2]), 1.5).tolist()
+        [1.5, 3.0]
+    """
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_MUL_SCALAR, a, b)
     if is_number(a) and isinstance(b, Tensor):
@@ -145,8 +170,16 @@ def mul(a: Any, b: Any) -> Tensor:
     return apply(_MUL, *common("mul", a, b))
 
 
+@docs.shared(docs.DIVISION)
 def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
-    """a/b, true division also for integers.  Gradient: (g/b, −g·a/b²)."""
+    """a/b, true division also for integers, which are cast to the default dtype first.
+
+    Gradient: (g/b, −g·a/b²); ±inf or NaN at b = 0; exactly 0 with "trunc", refused with "floor".
+    Source: ``rules.div``, for a number ``rules.div_scalar``.
+    Example:
+        >>> div(tensor([7, -7]), 2, rounding_mode="trunc").tolist()
+        [3, -3]
+    """
     if rounding_mode is not None:
         if rounding_mode == "floor":
             return floor_divide(a, b)
@@ -176,7 +209,14 @@ def _floating(x: Any) -> Tensor:
 
 
 def neg(x: Tensor) -> Tensor:
-    """−x.  Gradient: −g."""
+    """−x, in x's shape and dtype; booleans are an ArgumentTypeError.
+
+    Gradient: −g.
+    Source: ``rules.neg``.
+    Example:
+        >>> neg(tensor([1, -2])).tolist()
+        [-1, 2]
+    """
     x = operand("neg", x)
     if category(x.dtype) == 0:
         raise ArgumentTypeError("[neg] booleans cannot be negated; use logical_not")
@@ -190,8 +230,16 @@ _exponents: dict[Any, float] = {}
 _RUNTIME = object()
 
 
+@docs.shared(docs.POWER)
 def pow(x: Any, exponent: Any) -> Tensor:
-    """xⁿ for a number or a Tensor.  Gradient: n·xⁿ⁻¹·g, and xⁿ·ln x·g for a tensor exponent."""
+    """xⁿ for a number or a Tensor as exponent; an integer x keeps its dtype for integer n.
+
+    Gradient: n·xⁿ⁻¹·g (exactly g for n = 1, 0 for n = 0); for a Tensor n also xⁿ·ln x·g, 0 at x = 0 ≤ n.
+    Source: ``rules.pow`` and ``rules.pow_tensor``.
+    Example:
+        >>> pow(tensor([1.0, 3.0]), 2).tolist()
+        [1.0, 9.0]
+    """
     if is_number(exponent) and isinstance(x, Tensor):
         number = as_number(exponent)
         x = cast(x, with_number(x.dtype, number))
@@ -219,7 +267,7 @@ def _place() -> Any:
 _HERE = __file__.rsplit("/", 1)[0] + "/"
 
 
-def _binary(name: str, row: Row, doc: str) -> Callable[[Any, Any], Tensor]:
+def _binary(name: str, row: Row) -> Callable[[Any, Any], Tensor]:
     divides = name in ("remainder", "floor_divide")
 
     def function(a: Any, b: Any) -> Tensor:
@@ -229,7 +277,7 @@ def _binary(name: str, row: Row, doc: str) -> Callable[[Any, Any], Tensor]:
         return apply(row, x, y)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = docs.of_binary(row, divides)
     return function
 
 
@@ -241,27 +289,23 @@ def _unary(name: str, row: Row, integers: bool) -> Callable[[Any], Tensor]:
         return apply(row, t)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = row.__doc__
+    function.__doc__ = docs.of_unary(row, integers)
     return function
 
 
-def _row_doc(name: str) -> str:
-    return OPS[name].__doc__ or ""
-
-
-maximum = _binary("maximum", OPS["maximum"], _row_doc("maximum"))
-minimum = _binary("minimum", OPS["minimum"], _row_doc("minimum"))
-remainder = _binary("remainder", OPS["remainder"], _row_doc("remainder"))
-floor_divide = _binary("floor_divide", OPS["floor_divide"], _row_doc("floor_divide"))
-eq = _binary("eq", OPS["eq"], _row_doc("eq"))
-ne = _binary("ne", OPS["ne"], _row_doc("ne"))
-lt = _binary("lt", OPS["lt"], _row_doc("lt"))
-le = _binary("le", OPS["le"], _row_doc("le"))
-gt = _binary("gt", OPS["gt"], _row_doc("gt"))
-ge = _binary("ge", OPS["ge"], _row_doc("ge"))
-logical_and = _binary("logical_and", OPS["logical_and"], _row_doc("logical_and"))
-logical_or = _binary("logical_or", OPS["logical_or"], _row_doc("logical_or"))
-logical_xor = _binary("logical_xor", OPS["logical_xor"], _row_doc("logical_xor"))
+maximum = _binary("maximum", OPS["maximum"])
+minimum = _binary("minimum", OPS["minimum"])
+remainder = _binary("remainder", OPS["remainder"])
+floor_divide = _binary("floor_divide", OPS["floor_divide"])
+eq = _binary("eq", OPS["eq"])
+ne = _binary("ne", OPS["ne"])
+lt = _binary("lt", OPS["lt"])
+le = _binary("le", OPS["le"])
+gt = _binary("gt", OPS["gt"])
+ge = _binary("ge", OPS["ge"])
+logical_and = _binary("logical_and", OPS["logical_and"])
+logical_or = _binary("logical_or", OPS["logical_or"])
+logical_xor = _binary("logical_xor", OPS["logical_xor"])
 
 exp = _unary("exp", OPS["exp"], False)
 log = _unary("log", OPS["log"], False)
@@ -293,13 +337,21 @@ isfinite = _unary("isfinite", OPS["isfinite"], True)
 logical_not = _unary("logical_not", OPS["logical_not"], True)
 
 
+@docs.shared(docs.SQUARE)
 def square(x: Tensor) -> Tensor:
-    """x².  Gradient: 2x·g."""
+    """x², in x's dtype (of booleans int64)."""
     return pow(x, 2)
 
 
+@docs.shared(docs.CLAMP)
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """Limit to [min, max]: numbers or Tensors.  Gradient: g inside and on the bounds, else 0."""
+    """Limit to [min, max]: numbers or Tensors; NaN passes.
+
+    Source: ``rules.clamp_number`` and ``rules.clamp_tensor``, PyTorch's clamp.
+    Example:
+        >>> clamp(tensor([-1.0, 0.5, 3.0]), 0, 1).tolist()
+        [0.0, 0.5, 1.0]
+    """
     t = operand("clamp", x)
     if min is None and max is None:
         raise ArgumentValueError("[clamp] at least one of min and max must be given")
@@ -325,8 +377,15 @@ def _bound(value: Any, dtype: Any) -> Tensor:
     return filled(value, dtype, op="clamp") if is_number(value) else cast(operand("clamp", value), dtype)
 
 
+@docs.shared(docs.WHERE)
 def where(condition: Any, a: Any, b: Any) -> Tensor:
-    """a where the condition holds, else b.  Gradient: g to the one chosen, 0 to the other."""
+    """a where the condition holds, else b.
+
+    Source: ``rules.where``.
+    Example:
+        >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0).tolist()
+        [1.0, 0.0]
+    """
     c = operand("where", condition)
     if is_number(a) and is_number(b):
         dtype = int64 if isinstance(a, int) and isinstance(b, int) else get_default_dtype()
@@ -334,6 +393,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     return apply(OPS["where"], c, *common("where", a, b))
 
 
+@docs.shared(docs.CLONE)
 def clone(x: Tensor) -> Tensor:
-    """A differentiable copy.  Gradient: g."""
+    """A copy of x that may be written to."""
     return apply(OPS["clone"], operand("clone", x))

@@ -22,7 +22,7 @@ _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKe
 
 
 def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
-    """See ``Tensor.backward``."""
+    """See ``Tensor.backward``; nothing is stored before everything that can fail has run."""
     retain_graph = create_graph if retain_graph is None else retain_graph
     with executor.backward_lock():
         vertex = _vertex(root)
@@ -76,18 +76,23 @@ def grad(
     Args:
         outputs: one tensor or several (their gradients add up).
         inputs: the tensors to differentiate by, leaves or intermediate results.
-        grad_outputs: a seed per output.
+        grad_outputs: a seed per output, of its shape and dtype; None is 1 for an
+            output of one element.
         retain_graph: keep the graph; by default if ``create_graph``.
         create_graph: make the result differentiable itself.
         allow_unused: give None for an input the outputs do not depend on.
 
     Returns:
-        One gradient per input.
+        One gradient per input, of its shape and dtype.
 
     Raises:
-        AutogradError: an input is unused and ``allow_unused`` is not set, or
-            what ``backward`` raises.
+        AutogradError: an output or input does not require grad, an input is unused
+            and ``allow_unused`` is not set, or what ``backward`` raises.
+        ArgumentValueError: not as many ``grad_outputs`` as outputs.
+        ArgumentTypeError: an output or input is no Tensor, or a seed has another dtype.
+        ShapeMismatchError: a seed has another shape.
 
+    Source: the VJPs of the rows that were recorded, in reverse.
     Example:
         >>> x = tensor(3.0, requires_grad=True)
         >>> (g,) = grad(x * x * x, x, create_graph=True)

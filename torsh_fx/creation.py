@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import docs
 from .arithmetic import as_number, filled, fitting, is_number, operand
 from .dtypes import as_dtype, category, get_default_dtype, int64
 from .graph import leaf
@@ -34,6 +35,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
     Raises:
         ArgumentTypeError: ragged lists, text, complex numbers, an unknown dtype.
+        ArgumentValueError: a number the dtype cannot hold, or no such device.
         AutogradError: ``requires_grad`` on integers or booleans.
 
     Example:
@@ -45,7 +47,15 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a Tensor: itself if it is one already, a JAX array shared, else a copy."""
+    """``data`` as a Tensor: itself if it is one already, a JAX array shared, else a copy.
+
+    Arguments and errors are ``tensor``'s.  Gradient: g, where a Tensor is cast.
+
+    Example:
+        >>> x = tensor([1.0])
+        >>> as_tensor(x) is x
+        True
+    """
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else to(data, dtype=dtype, device=device)
     if isinstance(data, jax.Array) and dtype is None and as_dtype(data.dtype):
@@ -54,7 +64,15 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A Tensor with a copy of a NumPy array (functional storage cannot share it)."""
+    """A Tensor with a copy of a NumPy array (functional storage cannot share it), of its dtype.
+
+    Raises:
+        ArgumentTypeError: not a NumPy array, or one of a dtype there is no Tensor of.
+
+    Example:
+        >>> from_numpy(np.array([1, 2])).tolist()
+        [1, 2]
+    """
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(f"from_numpy needs a NumPy array, got {type(array).__name__}")
     return tensor(array)
@@ -123,7 +141,16 @@ def _natural(host: np.ndarray[Any, Any]) -> Any:
 
 
 def as_device(device: Any) -> Any:
-    """A JAX device from one, or from a name such as "cpu", "cuda", "tpu:0"."""
+    """A JAX device from one, or from a name such as "cpu", "cuda", "tpu:0".
+
+    Raises:
+        ArgumentTypeError: neither a device nor a name.
+        ArgumentValueError: there is no such device.
+
+    Example:
+        >>> as_device("cpu").platform
+        'cpu'
+    """
     if device is None or isinstance(device, (jax.Device, jax.sharding.Sharding)):
         return device
     if not isinstance(device, str):
@@ -146,8 +173,18 @@ def _place(x: Tensor, device: Any) -> Tensor:
 
 
 def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
-    """x in another dtype or on another device, itself if it is there already.  Gradient: g cast back.
+    """x in another dtype or on another device, itself if it is there already.
 
+    Args:
+        args: dtypes, devices, or a Tensor whose dtype is meant.
+        copy: never give x itself.
+
+    Raises:
+        ArgumentTypeError: there is no such dtype.
+        ArgumentValueError: there is no such device, or x requires grad and would move.
+
+    Gradient: g cast back; integers have none.
+    Source: ``rules.convert``.
     Example:
         >>> to(tensor([1.5]), "int64")
         tensor([1])
@@ -193,6 +230,7 @@ def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     return shape
 
 
+@docs.shared(docs.FULL)
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of shape ``size`` filled with one number; the number is a runtime value.
 
@@ -210,6 +248,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     return out.requires_grad_(requires_grad)
 
 
+@docs.shared(docs.CONSTANT)
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of a shape, float32 unless told otherwise.
 
@@ -220,6 +259,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return _constant("zeros", size, 0, dtype, device, requires_grad)
 
 
+@docs.shared(docs.CONSTANT)
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of a shape, float32 unless told otherwise.
 
@@ -230,8 +270,14 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
 
+@docs.shared(docs.CONSTANT)
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """As ``zeros``: nothing here is uninitialised."""
+    """As ``zeros``: nothing here is uninitialised.
+
+    Example:
+        >>> empty(2).shape
+        (2,)
+    """
     return _constant("empty", size, 0, dtype, device, requires_grad)
 
 
@@ -248,23 +294,42 @@ def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: A
     return out.requires_grad_(requires_grad)
 
 
+@docs.shared(docs.LIKE)
 def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of x's shape and dtype."""
+    """Zeros of x's shape and dtype (or ``dtype``).
+
+    Example:
+        >>> zeros_like(tensor([1, 2])).tolist()
+        [0, 0]
+    """
     return _like(zeros, "zeros_like", x, dtype, requires_grad)
 
 
+@docs.shared(docs.LIKE)
 def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of x's shape and dtype."""
+    """Ones of x's shape and dtype (or ``dtype``).
+
+    Example:
+        >>> ones_like(tensor([1, 2])).tolist()
+        [1, 1]
+    """
     return _like(ones, "ones_like", x, dtype, requires_grad)
 
 
+@docs.shared(docs.LIKE)
 def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """As ``zeros_like``."""
     return _like(zeros, "empty_like", x, dtype, requires_grad)
 
 
+@docs.shared(docs.LIKE)
 def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One number in x's shape and dtype."""
+    """One number in x's shape and dtype (or ``dtype``), which must hold it.
+
+    Example:
+        >>> full_like(tensor([1, 2]), 7).tolist()
+        [7, 7]
+    """
     t = operand("full_like", x)
     return full(t.shape, fill_value, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
@@ -274,6 +339,7 @@ def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, requires_
     return make(t.shape, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
+@docs.shared(docs.ARANGE)
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """start, start + step, ... below end: ``arange(end)``, ``arange(start, end, step)``.
 
@@ -299,6 +365,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     return tensor(host, dtype=natural if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
+@docs.shared(docs.LINSPACE)
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -318,8 +385,14 @@ def linspace(
     return tensor(host, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
+@docs.shared(docs.EYE)
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones on the diagonal of an n × m matrix, zeros elsewhere."""
+    """Ones on the diagonal of an n × m matrix (n × n by default), zeros elsewhere.
+
+    Example:
+        >>> eye(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     rows, columns = _extents("eye", (n, n if m is None else m))
     host = np.eye(rows, columns)
     wanted = get_default_dtype() if dtype is None else dtype

@@ -35,7 +35,11 @@ ELEMENTS = 256  # finite differences look at no more elements of an input than t
 
 
 class Row(NamedTuple):
-    """One path's gradient of one input against ``backward()``'s."""
+    """One path's gradient of one input against ``backward()``'s.
+
+    ``input`` is its position, −1 for a path not taken; ``where`` the element that
+    differs most, by ``max_abs``, which ``max_rel`` divides by the largest entry.
+    """
 
     path: str
     input: int
@@ -46,7 +50,11 @@ class Row(NamedTuple):
 
 
 class Report:
-    """What ``crosscheck`` found; prints as a table."""
+    """What ``crosscheck`` found; prints as a table.
+
+    ``rows`` holds a ``Row`` per path and input, ``gradients`` the arrays by path,
+    None where a path was not taken.
+    """
 
     def __init__(self, rows: list[Row], gradients: dict[str, list[np.ndarray[Any, Any]] | None]) -> None:
         self.rows = rows
@@ -54,11 +62,20 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Does every path that ran agree, kinks aside?"""
+        """Does every path that ran agree, kinks aside?
+
+        Example:
+            >>> crosscheck(lambda x: x.exp(), tensor([1.0]), torch=False).ok
+            True
+        """
         return all(r.verdict != "DIFFERS" for r in self.rows)
 
     def raise_if_failed(self) -> Report:
-        """The report itself, or an AutogradError that holds the table."""
+        """The report itself, or an AutogradError that holds the table.
+
+        Raises:
+            AutogradError: a path disagrees away from kinks.
+        """
         if not self.ok:
             raise AutogradError(f"gradients disagree:\n{self}")
         return self
@@ -100,7 +117,11 @@ def crosscheck(
 
     Raises:
         AutogradError: ``raise_on_failure`` and a path disagrees.
+        ArgumentTypeError: no floating input, or ``fn`` does not return one Tensor.
 
+    Gradient: at a kink, where one-sided slopes differ, a difference is reported as
+    a convention and does not fail.
+    Source: central differences in float64 of the replayed tape, among the paths.
     Example:
         >>> crosscheck(lambda x: (x * x).sum(), tensor([1.0, 2.0])).ok
         True

@@ -13,7 +13,18 @@ from .tensor import Tensor, apply
 
 
 class CustomOp:
-    """What ``custom_op`` returns: a callable on Tensors that can learn its derivative."""
+    """What ``custom_op`` returns: a callable on Tensors that can learn its derivative.
+
+    Calling it takes Tensors or JAX arrays and returns one Tensor, whose shape and
+    dtype are those of what the function returns.
+
+    Raises:
+        ArgumentTypeError: an operand is neither Tensor nor JAX array, or the
+            function does not return one array.
+
+    Gradient: the registered derivative; without one, an AutogradError in reverse.
+    Source: ``rules.custom``.
+    """
 
     def __init__(self, name: str, fn: Callable[..., Any]) -> None:
         self.name = name
@@ -24,7 +35,28 @@ class CustomOp:
         return apply(OPS["custom"], *tensors, name=self.name, fn=self.fn, around=Surroundings.now())
 
     def register_vjp(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
-        """Register ``derivative(g, *operands) -> gradient per operand`` on JAX arrays; usable as decorator."""
+        """Register ``derivative(g, *operands) -> gradient per operand`` on JAX arrays; usable as decorator.
+
+        Args:
+            derivative: gets the cotangent and the operands; a gradient may be None for
+                zero, and need be in no tuple if it is the only one.  Linear in g, it
+                also is forward mode's.
+
+        Returns:
+            ``derivative``.
+
+        Raises:
+            ArgumentTypeError: it is no function.
+            AutogradError: in reverse, it does not give one gradient per operand.
+
+        Example:
+            >>> op = custom_op("cube", lambda x: x**3)
+            >>> rule = op.register_vjp(lambda g, x: (3 * x**2 * g,))
+            >>> x = tensor([2.0], requires_grad=True)
+            >>> op(x).sum().backward()
+            >>> x.grad.tolist()
+            [12.0]
+        """
         if not callable(derivative):
             raise ArgumentTypeError(f"[{self.name}] a derivative must be a function, got {type(derivative).__name__}")
         register_vjp(self.fn, derivative)
@@ -46,6 +78,11 @@ def custom_op(name: str, fn: Callable[..., Any]) -> CustomOp:
         A callable on Tensors.  Without a registered derivative, a backward that
         reaches it is an AutogradError, never a silent zero.
 
+    Raises:
+        ArgumentTypeError: the name is no string, or ``fn`` no function.
+
+    Gradient: what ``register_vjp`` was given.
+    Source: ``rules.custom``.
     Example:
         >>> double = custom_op("double", lambda x: 2 * x)
         >>> double.register_vjp(lambda g, x: 2 * g) is not None

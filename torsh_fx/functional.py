@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import docs
 from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, where
 from .dtypes import float64, int64, is_floating
 from .indexing import gather
@@ -43,7 +44,14 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``).
 
     Raises:
+        ArgumentTypeError: x is not floating.
         ArgumentValueError: ``approximate`` is neither.
+
+    Gradient: the form's own derivative; 0 or g in the tails, never NaN.
+    Source: ``rules.gelu_erf`` and ``rules.gelu``.
+    Example:
+        >>> gelu(tensor([0.0])).tolist()
+        [0.0]
     """
     rows = {"none": "gelu_erf", "tanh": "gelu"}
     if not isinstance(approximate, str) or approximate not in rows:
@@ -52,7 +60,17 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where x > 0, else slope·x.  Gradient: g·1 or g·slope (at 0 and NaN the slope)."""
+    """x where x > 0, else slope·x, in x's shape and dtype.
+
+    Raises:
+        ArgumentTypeError: x is not floating, or the slope no number.
+
+    Gradient: g·1 where x > 0, else g·slope (0 and NaN take the slope).
+    Source: ``rules.leaky_relu``.
+    Example:
+        >>> leaky_relu(tensor([-2.0, 3.0]), 0.5).tolist()
+        [-1.0, 3.0]
+    """
     t = operand("leaky_relu", x)
     return apply(OPS["leaky_relu"], t, negative_slope=_number("leaky_relu", "negative_slope", negative_slope))
 
@@ -74,7 +92,18 @@ def _constant_operand(op: str, name: str, value: Any, x: Tensor, shape: tuple[in
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x·weightᵀ + bias, weight of shape [out, in] (or [in])."""
+    """x·weightᵀ + bias: x [..., in], weight [out, in] (or [in]), bias [out] (or []), one dtype.
+
+    Raises:
+        ShapeMismatchError: a shape does not fit.
+        ArgumentTypeError: the dtypes differ.
+
+    Gradient: (g·weight, gᵀ·x, g), each summed over the axes it was broadcast along.
+    Source: ``rules.matmul`` and ``rules.add``.
+    Example:
+        >>> linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([1.0])).tolist()
+        [[12.0]]
+    """
     x, w = operand("linear", x), operand("linear", weight)
     if w.ndim not in (1, 2):
         raise ShapeMismatchError("[linear] weight needs shape [out, in] or [in]", expected=("out", "in"), got=w.shape)
@@ -83,7 +112,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Squared difference, averaged, summed or elementwise."""
+    """Squared difference, (input − target)², averaged, summed or elementwise.
+
+    Raises:
+        ShapeMismatchError: the shapes do not broadcast.
+        ArgumentValueError: an unknown reduction.
+        ArgumentTypeError: "mean" of integers.
+
+    Gradient: ±2(input − target)·g, over the count for "mean".
+    Source: ``rules.pow`` of a difference.
+    Example:
+        >>> mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0])).item()
+        2.0
+    """
     return _reduce("mse_loss", (operand("mse_loss", input) - operand("mse_loss", target)) ** 2, reduction)
 
 
@@ -112,7 +153,16 @@ def nll_loss(
         reduction: "mean" (weighted), "sum" or "none".
 
     Raises:
-        ShapeMismatchError, ArgumentTypeError, OutOfRangeError: bad input.
+        ShapeMismatchError: target or weight does not fit input.
+        ArgumentTypeError: target is not integer, or weight of another dtype.
+        OutOfRangeError: a target is no class; a pending one by the program that uses it.
+        ArgumentValueError: an unknown reduction.
+
+    Gradient: −weight·g at each target, over the weights' sum for "mean"; NaN if all are ignored.
+    Source: ``rules.take_along_dim``.
+    Example:
+        >>> nll_loss(tensor([[-1.0, -2.0]]), tensor([1])).item()
+        2.0
     """
     x, t = operand("nll_loss", input), operand("nll_loss", target)
     if is_floating(t.dtype) or t.dtype == bool:
@@ -167,6 +217,16 @@ def cross_entropy(
         ignore_index: integer targets of this value count nothing.
         reduction: "mean", "sum" or "none".
         label_smoothing: part of the target spread over all classes.
+
+    Raises: what ``nll_loss`` does, and ArgumentValueError for smoothing outside [0, 1].
+
+    Gradient: (softmax(input) − target)·g, weighted and reduced as the loss.
+    Source: ``rules.log_softmax`` and ``nll_loss``.
+    Example:
+        >>> x = tensor([[0.0, 0.0]], requires_grad=True)
+        >>> cross_entropy(x, tensor([1])).backward()
+        >>> x.grad.tolist()
+        [[0.5, -0.5]]
     """
     x, t = operand("cross_entropy", input), operand("cross_entropy", target)
     if x.ndim == 0:
@@ -216,7 +276,14 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 
     Raises:
         ArgumentTypeError: the classes are not integers.
-        OutOfRangeError: a known class is negative or not below ``num_classes``.
+        OutOfRangeError: a class is negative or not below ``num_classes``.
+        ArgumentValueError: ``num_classes`` is below −1, or missing where there are no classes.
+
+    Gradient: none, the result is an integer.
+    Source: a comparison with ``arange``.
+    Example:
+        >>> one_hot(tensor([1, 0]), 3).tolist()
+        [[0, 1, 0], [1, 0, 0]]
     """
     from .creation import arange
 
@@ -235,7 +302,19 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def unfold(x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]; gradients scatter-add."""
+    """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L].
+
+    Raises:
+        ShapeMismatchError: x has another rank.
+        ArgumentTypeError: a parameter is not an integer or 2 of them.
+        ArgumentValueError: a parameter is out of range, or the kernel exceeds the padded input.
+
+    Gradient: g scatter-added to where each patch was read.
+    Source: ``rules.im2col_2d``.
+    Example:
+        >>> unfold(zeros(1, 2, 3, 3), 2).shape
+        (1, 8, 4)
+    """
     t = operand("unfold", x)
     if t.ndim == 3:
         return squeeze(unfold(unsqueeze(t, 0), kernel_size, dilation, padding, stride), 0)
@@ -276,17 +355,7 @@ def _convolution(name: str, n: int) -> Any:
         return _convolve(name, n, input, weight, bias, {**params, "groups": integer_of(name, "groups", groups)})
 
     conv.__name__ = conv.__qualname__ = name
-    conv.__doc__ = f"""{n}-D convolution (cross-correlation), PyTorch's layouts and arguments.
-
-    Args:
-        input: [N, C, {"·" * n}] or without N.
-        weight: [out, C/groups, {"k" * n}].
-        bias: [out].
-        stride, padding, dilation: a number or {n}; padding also "same", "valid".
-        groups: channels are convolved in that many independent groups.
-
-    Gradient: transposed convolution for input, convolution for weight.
-    """
+    conv.__doc__ = docs.of_convolution(name, n)
     return conv
 
 
@@ -306,17 +375,7 @@ def _transposed(name: str, n: int) -> Any:
         return _convolve(name, n, input, weight, bias, {**params, "groups": integer_of(name, "groups", groups)})
 
     conv.__name__ = conv.__qualname__ = name
-    conv.__doc__ = f"""{n}-D transposed convolution, PyTorch's layouts and arguments.
-
-    Args:
-        input: [N, C, {"·" * n}] or without N.
-        weight: [C, out/groups, {"k" * n}].
-        bias: [out].
-        stride, padding, output_padding, dilation: a number or {n}.
-        groups: channels are convolved in that many independent groups.
-
-    Gradient: convolution for input and weight.
-    """
+    conv.__doc__ = docs.of_transposed(name, n)
     return conv
 
 

@@ -30,10 +30,24 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     Integers and slices give views; arrays give copies.  An index known at the
     call is checked there; a pending one by the program that uses it.
 
+    Args:
+        x: any shape and dtype.
+        index: one of these or a tuple of them; integer arrays broadcast, and their
+            axes stay in place if adjacent, else go first.  A mask is read at once.
+
     Raises:
-        OutOfRangeError: an index is out of range, or there are too many.
+        OutOfRangeError: an index is out of range, there are too many, or a mask
+            does not fit its axes.
         ArgumentTypeError: an index has a type that cannot index.
-        ArgumentValueError: a slice step below 1.
+        ArgumentValueError: a slice step below 1, or two ``...``.
+        AutogradError: a mask inside a trace, where its values do not exist.
+        ShapeMismatchError: index arrays do not broadcast.
+
+    Gradient: views put g in a slab of zeros, arrays scatter-add it, duplicates accumulate.
+    Source: ``rules.select``, ``rules.narrow``, ``rules.stride`` and ``rules.take``.
+    Example:
+        >>> getitem(tensor([[1, 2, 3], [4, 5, 6]]), (slice(None), tensor([2, 0]))).tolist()
+        [[3, 1], [6, 4]]
     """
     entries = _expanded(x, index if isinstance(index, tuple) else (index,))
     out, axis = x, 0
@@ -209,13 +223,53 @@ def _is_known(index: Tensor) -> bool:
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    """One element per index along ``dim``: for dim 0, out[i][j] = x[index[i][j]][j].
+
+    Args:
+        x: any shape and dtype.
+        index: integers in [0, extent of dim), of x's rank and no larger than x
+            except along ``dim``.
+
+    Returns:
+        index's shape, x's dtype.
+
+    Raises:
+        ShapeMismatchError: rank or extents of the index do not fit.
+        OutOfRangeError: the axis or an index is out of range; a negative one is.
+        ArgumentTypeError: the indices are not integers.
+
+    Gradient: scatter-add of g, duplicates accumulate.
+    Source: ``rules.take_along_dim``, PyTorch's gather.
+    Example:
+        >>> gather(tensor([[1, 2], [3, 4]]), 1, tensor([[1], [0]])).tolist()
+        [[2], [3]]
+    """
     t, i = operand("gather", x), operand("gather", index)
     return apply(OPS["take_along_dim"], t, i, dim=dim)
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Slices along ``dim`` by a 1-D integer tensor.  Gradient: scatter-add of g."""
+    """Slices along ``dim`` by a 1-D integer tensor.
+
+    Args:
+        x: any shape and dtype.
+        dim: the axis.
+        index: integers in [0, extent), [k], or 0-d for one.
+
+    Returns:
+        x with extent k along ``dim``; 0-d counts as [1].
+
+    Raises:
+        ArgumentValueError: the index has more than one axis.
+        OutOfRangeError: the axis or an index is out of range; a negative one is.
+        ArgumentTypeError: the indices are not integers.
+
+    Gradient: scatter-add of g, duplicates accumulate.
+    Source: ``rules.take``.
+    Example:
+        >>> index_select(tensor([1, 2, 3]), 0, tensor([2, 2])).tolist()
+        [3, 3]
+    """
     t, i = operand("index_select", x), operand("index_select", index)
     if i.ndim > 1:
         raise ArgumentValueError(f"[index_select] the index must have at most 1 axis, got shape {list(i.shape)}")
@@ -226,10 +280,34 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """One element per index along ``dim``.  Gradient: scatter-add of g."""
+    """One element per index along ``dim``: ``gather`` with NumPy's order of arguments.
+
+    Shapes, errors and gradient are ``gather``'s; indices do not broadcast.
+
+    Example:
+        >>> x = tensor([[3, 1, 2]])
+        >>> take_along_dim(x, x.argmin(1, keepdim=True), 1).tolist()
+        [[1]]
+    """
     return gather(x, dim, indices)
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """``value`` where the mask holds, x elsewhere.  Gradient: g where x was kept."""
+    """``value`` where the mask holds, x elsewhere.
+
+    Args:
+        x: any shape and dtype.
+        mask: boolean; the shapes broadcast.
+        value: a number or a Tensor; the result's dtype is promoted.
+
+    Raises:
+        ArgumentTypeError: the mask is not boolean, or the value neither Tensor nor number.
+        ShapeMismatchError: the shapes do not broadcast.
+
+    Gradient: g where x was kept, exactly 0 elsewhere; a Tensor value the rest.
+    Source: ``rules.where``.
+    Example:
+        >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), 0).tolist()
+        [0.0, 2.0]
+    """
     return choose(mask, value, x)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import arithmetic
+from . import arithmetic, docs
 from .arithmetic import cast, filled, is_number, operand
 from .dtypes import category
 from .rules import ArgumentTypeError
@@ -27,12 +27,25 @@ def _writer(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
         return self._write(result, name)
 
     write.__name__ = write.__qualname__ = name
-    write.__doc__ = f"In-place ``{function.__name__}``: writes the result into this tensor and returns it."
+    write.__doc__ = docs.IN_PLACE.format(name=function.__name__)
     return write
 
 
 def copy_(self: Tensor, source: Any) -> Tensor:
-    """Write ``source``, broadcast and cast to this tensor."""
+    """Write ``source``, a Tensor or number, broadcast and cast to this tensor.
+
+    Raises:
+        ArgumentTypeError: the source is neither.
+        ArgumentValueError: a number this tensor's dtype cannot hold.
+        ShapeMismatchError: the source does not broadcast to this shape.
+        AutogradError: this tensor cannot be written, see ``add_``.
+
+    Gradient: g summed and cast back to the source; what was here gets none.
+    Source: ``rules.convert`` and ``rules.expand``.
+    Example:
+        >>> copy_(zeros(2), tensor(3)).tolist()
+        [3.0, 3.0]
+    """
     from .shaping import expand
 
     value = filled(source, self.dtype, self.shape) if is_number(source) else cast(operand("copy_", source), self.dtype)
@@ -40,7 +53,19 @@ def copy_(self: Tensor, source: Any) -> Tensor:
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere."""
+    """Write one number, or the value of a 0-d Tensor, everywhere.
+
+    Raises:
+        ArgumentTypeError: the value is neither.
+        ArgumentValueError: a number this tensor's dtype cannot hold.
+        AutogradError: this tensor cannot be written, see ``add_``.
+
+    Gradient: to a Tensor value Σg; what was here gets none.
+    Source: ``rules.full``.
+    Example:
+        >>> fill_(zeros(2), 7).tolist()
+        [7.0, 7.0]
+    """
     if isinstance(value, Tensor):
         if value.ndim:
             raise ArgumentTypeError(
@@ -53,17 +78,51 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Write zeros."""
+    """Write zeros.
+
+    Raises:
+        AutogradError: this tensor cannot be written, see ``add_``.
+
+    Gradient: none, what was here is gone.
+    Source: ``rules.full``.
+    Example:
+        >>> zero_(ones(2)).tolist()
+        [0.0, 0.0]
+    """
     return fill_(self, 0)
 
 
 def addcmul_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
-    """self += value·a·b."""
+    """self += value·a·b.
+
+    Raises:
+        ArgumentTypeError: the result's dtype is not this tensor's.
+        ShapeMismatchError: the shapes do not broadcast, or not to this one.
+        AutogradError: this tensor cannot be written, see ``add_``.
+
+    Gradient: (g, value·b·g, value·a·g).
+    Source: ``rules.mul`` and ``rules.add``.
+    Example:
+        >>> addcmul_(ones(2), tensor([1.0, 2.0]), tensor([3.0, 4.0]), value=2).tolist()
+        [7.0, 17.0]
+    """
     return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.mul(a, b), value)), "addcmul_")
 
 
 def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
-    """self += value·a/b."""
+    """self += value·a/b.
+
+    Raises:
+        ArgumentTypeError: the result's dtype is not this tensor's.
+        ShapeMismatchError: the shapes do not broadcast, or not to this one.
+        AutogradError: this tensor cannot be written, see ``add_``.
+
+    Gradient: (g, value·g/b, −value·g·a/b²).
+    Source: ``rules.div`` and ``rules.add``.
+    Example:
+        >>> addcdiv_(ones(2), tensor([1.0, 2.0]), tensor([4.0, 4.0])).tolist()
+        [1.25, 1.5]
+    """
     return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
 
 

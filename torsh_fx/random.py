@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from . import docs
 from .arithmetic import operand
 from .creation import _extents, _place
 from .dtypes import as_dtype, get_default_dtype, int64, is_floating
@@ -31,6 +32,15 @@ class Generator:
     It is a pytree, so it can be an argument of a jitted function, which a
     function that draws under ``jax.jit`` needs.
 
+    Args:
+        seed: an integer that fits in 64 bits, signed or unsigned; by default the
+            system's entropy.
+
+    Raises:
+        ArgumentTypeError: the seed is no integer.
+        ArgumentValueError: it does not fit in 64 bits.
+
+    Source: threefry of (seed, counter), ``rules.random``.
     Example:
         >>> a, b = Generator(7), Generator(7)
         >>> (rand(3, generator=a) == rand(3, generator=b)).all().item()
@@ -44,7 +54,12 @@ class Generator:
         self.manual_seed(secrets.randbits(63) if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``."""
+        """Start again from ``seed``, with no draws made; returns the generator.
+
+        Raises:
+            ArgumentTypeError: the seed is no integer.
+            ArgumentValueError: it does not fit in 64 bits.
+        """
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ArgumentTypeError(f"a seed must be an integer, got {type(seed).__name__}")
         with self._lock:
@@ -52,15 +67,30 @@ class Generator:
         return self
 
     def initial_seed(self) -> int:
-        """The seed it started from."""
+        """The seed it started from, as a signed 64-bit integer."""
         return int(self._seed)
 
     def get_state(self) -> tuple[int, int]:
-        """(seed, number of draws so far)."""
+        """(seed, number of draws so far): all there is to know, see ``set_state``.
+
+        Example:
+            >>> Generator(7).get_state()
+            (7, 0)
+        """
         return int(self._seed), int(self._counter)
 
     def set_state(self, state: tuple[int, int]) -> Generator:
-        """Go back to a state from ``get_state``."""
+        """Go back to a state from ``get_state``; returns the generator.
+
+        Raises:
+            ArgumentTypeError: not a pair of integers.
+
+        Example:
+            >>> g = Generator(7)
+            >>> state, x = g.get_state(), rand(3, generator=g)
+            >>> (rand(3, generator=g.set_state(state)) == x).all().item()
+            True
+        """
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise ArgumentTypeError(f"a generator's state is a (seed, number of draws) pair, got {shown(state)}")
         seed, counter = (integer_of("set_state", "a state's entry", s) for s in state)
@@ -69,7 +99,7 @@ class Generator:
         return self
 
     def draw(self) -> tuple[Any, Any]:
-        """The (seed, counter) of the next draw."""
+        """The (seed, counter) of the next draw, which is counted by asking."""
         with self._lock:
             counter = self._counter
             with jax.enable_x64(True):  # a traced counter is a 64-bit integer
@@ -101,7 +131,12 @@ default_generator = Generator(0)
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator again from ``seed``."""
+    """Start the default generator again from ``seed``, and return it; errors as of ``Generator``.
+
+    Example:
+        >>> manual_seed(0).get_state()
+        (0, 0)
+    """
     return default_generator.manual_seed(seed)
 
 
@@ -136,11 +171,13 @@ def _float_dtype(op: str, dtype: Any) -> Any:
     return wanted
 
 
+@docs.shared(docs.DRAWN)
 def rand(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Uniform numbers in [0, 1).
 
+    Source: ``rules.random_uniform``.
     Example:
         >>> rand(2, 3).shape
         (2, 3)
@@ -149,11 +186,13 @@ def rand(
     return _finish(_draw("random_uniform", generator, shape=shape, dtype=wanted), device, requires_grad)
 
 
+@docs.shared(docs.DRAWN)
 def randn(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Numbers from the standard normal distribution.
+    """Numbers from the standard normal distribution; 16-bit ones are float32 draws, rounded.
 
+    Source: ``rules.random_normal``.
     Example:
         >>> randn(2, 3).shape
         (2, 3)
@@ -173,6 +212,21 @@ def randint(
 ) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
 
+    Args:
+        low: the least, 0 if left out.
+        high: one more than the greatest.
+        size: extents, one integer or a sequence.
+        generator: by default ``default_generator``.
+        dtype: int64 by default; the draws are int64, cast.
+        device: where to put it.
+
+    Raises:
+        ArgumentTypeError: a bound is no integer, or there is no size.
+        ArgumentValueError: low is not below high, or an extent is negative.
+        AutogradError: under ``jax.jit`` without a generator.
+
+    Gradient: none, there is no operand.
+    Source: ``rules.random_integers``.
     Example:
         >>> randint(10, (3,)).dtype.name
         'int64'
@@ -193,7 +247,18 @@ def randint(
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """The integers below n in random order."""
+    """The integers below n in random order, [n], int64 unless told otherwise.
+
+    Raises:
+        ArgumentValueError: n is no integer, or negative.
+        AutogradError: under ``jax.jit`` without a generator.
+
+    Gradient: none, there is no operand.
+    Source: ``rules.random_permutation``.
+    Example:
+        >>> sorted(randperm(4).tolist())
+        [0, 1, 2, 3]
+    """
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise ArgumentValueError(f"[randperm] n must be a non-negative integer, got {n!r}")
     out = _draw("random_permutation", generator, n=n)
@@ -201,12 +266,28 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 
 
 def rand_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
-    """Uniform numbers in [0, 1) in x's shape and dtype."""
+    """Uniform numbers in [0, 1) in x's shape and dtype (or ``dtype``), as ``rand`` draws them.
+
+    Raises:
+        ArgumentTypeError: the dtype is not floating.
+
+    Example:
+        >>> rand_like(zeros(2, 3)).shape
+        (2, 3)
+    """
     t = operand("rand_like", x)
     return rand(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)
 
 
 def randn_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
-    """Normal numbers in x's shape and dtype."""
+    """Normal numbers in x's shape and dtype (or ``dtype``), as ``randn`` draws them.
+
+    Raises:
+        ArgumentTypeError: the dtype is not floating.
+
+    Example:
+        >>> randn_like(zeros(2, 3)).shape
+        (2, 3)
+    """
     t = operand("randn_like", x)
     return randn(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)

@@ -17,29 +17,71 @@ _RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
 
 
 def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Extents given one by one or as one sequence."""
+    """Extents given one by one or as one sequence; an ArgumentTypeError if one is no integer."""
     if len(args) == 1 and isinstance(args[0], Iterable) and not isinstance(args[0], (str, bytes, dict, set, Tensor)):
         args = tuple(args[0])
     return tuple([integer_of(op, "an extent or axis", e) for e in args])
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    """The same elements in another shape, a view.
+
+    Args:
+        x: any shape and dtype.
+        shape: extents, one by one or as one sequence; one may be −1 and is inferred.
+
+    Raises:
+        ShapeMismatchError: the element counts differ.
+        ArgumentValueError: more than one −1, or an extent below.
+
+    Gradient: g reshaped back.
+    Source: ``rules.reshape``.
+    Example:
+        >>> reshape(tensor([1, 2, 3, 4]), 2, -1).tolist()
+        [[1, 2], [3, 4]]
+    """
     return apply_view(_RESHAPE, operand("reshape", x), shape=sizes("reshape", shape))
 
 
 def view(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements in another shape, a view.  Gradient: g reshaped back."""
+    """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back.
+
+    Example:
+        >>> view(tensor([1, 2, 3, 4]), 2, 2).tolist()
+        [[1, 2], [3, 4]]
+    """
     return reshape(x, *shape)
 
 
 def permute(x: Tensor, *dims: Any) -> Tensor:
-    """Axes in another order, a view.  Gradient: the inverse permutation of g."""
+    """Axes in another order, a view: output axis i is input axis ``dims[i]``.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or repeated.
+        ArgumentValueError: not one entry per axis.
+
+    Gradient: the inverse permutation of g.
+    Source: ``rules.permute``.
+    Example:
+        >>> permute(zeros(2, 3, 4), 2, 0, 1).shape
+        (4, 2, 3)
+    """
     return apply_view(_PERMUTE, operand("permute", x), axes=sizes("permute", dims))
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two axes exchanged, a view.  Gradient: g with them exchanged back."""
+    """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself.
+
+    Raises:
+        OutOfRangeError: an axis is out of range.
+        ArgumentTypeError: an axis is no integer.
+
+    Gradient: g with them exchanged back.
+    Source: ``rules.permute``.
+    Example:
+        >>> transpose(zeros(2, 3), 0, 1).shape
+        (3, 2)
+    """
     t = operand("transpose", x)
     a, b = axis_of("transpose", dim0, t.shape), axis_of("transpose", dim1, t.shape)
     axes = list(range(t.ndim))
@@ -49,7 +91,17 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def t(x: Tensor) -> Tensor:
-    """The transpose of a matrix; vectors and scalars as they are."""
+    """The transpose of a matrix, a view; vectors and scalars as they are.
+
+    Raises:
+        ArgumentValueError: more than 2 axes.
+
+    Gradient: gᵀ.
+    Source: ``rules.permute``.
+    Example:
+        >>> t(tensor([[1, 2]])).tolist()
+        [[1], [2]]
+    """
     x = operand("t", x)
     if x.ndim > 2:
         raise ArgumentValueError(f"[t] needs at most 2 axes, got shape {list(x.shape)}; use transpose or permute")
@@ -57,24 +109,60 @@ def t(x: Tensor) -> Tensor:
 
 
 def expand(x: Tensor, *shape: Any) -> Tensor:
-    """Broadcast to a shape, a view; −1 keeps an extent.  Gradient: g summed back."""
+    """Broadcast to a shape, right-aligned, a view; −1 keeps an extent of x.
+
+    Raises:
+        ShapeMismatchError: an extent of x is neither the target's nor 1, or x has more axes.
+        ArgumentValueError: a −1 that keeps no axis of x, or an extent below.
+
+    Gradient: g summed back to x's shape.
+    Source: ``rules.expand``.
+    Example:
+        >>> expand(tensor([[1], [2]]), 2, 3).tolist()
+        [[1, 1, 1], [2, 2, 2]]
+    """
     return apply_view(_EXPAND, operand("expand", x), shape=sizes("expand", shape))
 
 
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """Broadcast to the shape of ``other``, a view."""
+    """``expand`` to the shape of ``other``, a view.  Gradient: g summed back to x's shape.
+
+    Example:
+        >>> expand_as(tensor([1, 2]), zeros(2, 2)).tolist()
+        [[1, 2], [1, 2]]
+    """
     return expand(x, *operand("expand_as", other).shape)
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """A new axis of extent 1, a view."""
+    """A new axis of extent 1 at ``dim``, counted in the result, a view.
+
+    Raises:
+        OutOfRangeError: ``dim`` is out of range.
+
+    Gradient: g without the axis.
+    Source: ``rules.reshape``.
+    Example:
+        >>> unsqueeze(tensor([1, 2]), -1).tolist()
+        [[1], [2]]
+    """
     x = operand("unsqueeze", x)
     axis = axis_of("unsqueeze", dim, x.shape, extra=1)
     return apply_view(_RESHAPE, x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 def squeeze(x: Tensor, dim: Any = None) -> Tensor:
-    """Without axes of extent 1 (all, or those named), a view."""
+    """Without axes of extent 1 (all, or those named that have it), a view.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or named twice.
+
+    Gradient: g with the axes again.
+    Source: ``rules.reshape``.
+    Example:
+        >>> squeeze(zeros(1, 2, 1), 0).shape
+        (2, 1)
+    """
     x = operand("squeeze", x)
     dims = range(x.ndim) if dim is None else axes_of("squeeze", dim, x.shape)
     shape = tuple(e for i, e in enumerate(x.shape) if not (i in dims and e == 1))
@@ -82,7 +170,18 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim`` as one, a view."""
+    """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis.
+
+    Raises:
+        OutOfRangeError: an axis is out of range.
+        ArgumentValueError: ``start_dim`` lies behind ``end_dim``.
+
+    Gradient: g reshaped back.
+    Source: ``rules.reshape``.
+    Example:
+        >>> flatten(zeros(2, 3, 4), 1).shape
+        (2, 12)
+    """
     x = operand("flatten", x)
     if x.ndim == 0:
         return reshape(x, 1)
@@ -94,7 +193,19 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """The slice [start, start + length) along ``dim``, a view.  Gradient: g in a slab of zeros."""
+    """The slice [start, start + length) along ``dim``, a view; a negative start counts from the end.
+
+    Raises:
+        OutOfRangeError: x is 0-d, or the axis is out of range, or the slice leaves it.
+        ArgumentValueError: a negative length.
+        ArgumentTypeError: start or length is no integer.
+
+    Gradient: g in a slab of zeros.
+    Source: ``rules.narrow``; start is a runtime value.
+    Example:
+        >>> narrow(tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
+        [2, 3]
+    """
     x = operand("narrow", x)
     if x.ndim == 0:
         raise OutOfRangeError("[narrow] a 0-d tensor has no axis to slice")
@@ -106,7 +217,18 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 def select(x: Tensor, dim: int, index: Any) -> Tensor:
-    """Position ``index`` along ``dim``, a view without that axis."""
+    """Position ``index`` along ``dim``, a view without that axis; negative ones count from the end.
+
+    Raises:
+        OutOfRangeError: x is 0-d, or the axis or the index is out of range.
+        ArgumentTypeError: the index is no integer.
+
+    Gradient: g in a slab of zeros.
+    Source: ``rules.select``; the index is a runtime value.
+    Example:
+        >>> select(tensor([[1, 2], [3, 4]]), 1, -1).tolist()
+        [2, 4]
+    """
     x = operand("select", x)
     if x.ndim == 0:
         raise OutOfRangeError("[select] a 0-d tensor has no axis to index")
@@ -118,7 +240,18 @@ def select(x: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Slices along ``dim``: of one size (the last may be smaller), or of the sizes listed."""
+    """Slices along ``dim``, views: of one size (the last may be smaller), or of the sizes listed.
+
+    Raises:
+        ArgumentValueError: a size below 1, or sizes that do not add up to the extent.
+        OutOfRangeError: the axis is out of range.
+
+    Gradient: each g in a slab of zeros.
+    Source: ``rules.narrow``.
+    Example:
+        >>> [s.tolist() for s in split(tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
+    """
     x = operand("split", x)
     axis = axis_of("split", dim, x.shape)
     extent = x.shape[axis]
@@ -139,7 +272,18 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller)."""
+    """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller), views.
+
+    Raises:
+        ArgumentValueError: fewer than 1 chunk.
+        OutOfRangeError: the axis is out of range.
+
+    Gradient: each g in a slab of zeros.
+    Source: ``rules.narrow``, sizes as PyTorch's chunk.
+    Example:
+        >>> [s.tolist() for s in chunk(tensor([1, 2, 3]), 2)]
+        [[1, 2], [3]]
+    """
     x, chunks = operand("chunk", x), integer_of("chunk", "chunks", chunks)
     if chunks < 1:
         raise ArgumentValueError(f"[chunk] needs at least 1 chunk, got {chunks}")
@@ -148,7 +292,17 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """All positions along ``dim``, as views without it."""
+    """All positions along ``dim``, as views without it.
+
+    Raises:
+        OutOfRangeError: x is 0-d, or the axis is out of range.
+
+    Gradient: each g in a slab of zeros.
+    Source: ``rules.select``.
+    Example:
+        >>> [s.tolist() for s in unbind(tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
+    """
     x = operand("unbind", x)
     if x.ndim == 0:
         raise OutOfRangeError("[unbind] a 0-d tensor has no axis to take apart")
@@ -156,7 +310,17 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def flip(x: Tensor, dims: Any) -> Tensor:
-    """Elements in reversed order along ``dims``.  Gradient: g flipped."""
+    """Elements in reversed order along ``dims``, one axis or several: a copy of x's shape and dtype.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or repeated.
+
+    Gradient: g flipped.
+    Source: ``rules.flip``.
+    Example:
+        >>> flip(tensor([1, 2, 3]), 0).tolist()
+        [3, 2, 1]
+    """
     return apply(OPS["flip"], operand("flip", x), dims=sizes("flip", (dims,)))
 
 
@@ -173,10 +337,35 @@ def _same_dtype(op: str, tensors: Any) -> list[Tensor]:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after the other along ``dim``.  Gradient: each its slab of g."""
+    """Tensors one after the other along ``dim``, in their promoted dtype; one of shape [0] is skipped.
+
+    Raises:
+        ArgumentTypeError: not a list or tuple of Tensors.
+        ArgumentValueError: no operands, or 0-d ones.
+        OutOfRangeError: the axis is out of range.
+        ShapeMismatchError: shapes differ elsewhere than along ``dim``.
+
+    Gradient: each its slab of g.
+    Source: ``rules.concat``.
+    Example:
+        >>> cat([tensor([1]), tensor([2.5])]).tolist()
+        [1.0, 2.5]
+    """
     return apply(OPS["concat"], *_same_dtype("cat", tensors), dim=dim)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors side by side along a new axis.  Gradient: each its slice of g."""
+    """Tensors of one shape side by side along a new axis ``dim``, in their promoted dtype.
+
+    Raises:
+        ArgumentTypeError, ArgumentValueError: as ``cat``; 0-d operands are fine here.
+        OutOfRangeError: the axis is out of range.
+        ShapeMismatchError: shapes differ.
+
+    Gradient: each its slice of g.
+    Source: ``rules.stack``.
+    Example:
+        >>> stack([tensor([1, 2]), tensor([3, 4])], 1).tolist()
+        [[1, 3], [2, 4]]
+    """
     return apply(OPS["stack"], *_same_dtype("stack", tensors), dim=dim)

@@ -37,7 +37,7 @@ STATE = _State()
 
 
 def ambient_trace() -> Any:
-    """The trace that surrounds this call, or None outside any."""
+    """The trace that surrounds this call, or None outside any; compared, never kept."""
     trace = get_opaque_trace_state()
     return None if trace == _CLEAN else trace
 
@@ -63,6 +63,14 @@ def own_trace() -> Iterator[None]:
 class set_grad_enabled:
     """Set whether ops are recorded for differentiation, as call, context or decorator.
 
+    Args:
+        mode: True or False.  Called, it holds from here on in this thread; as a
+            context or decorator, what was set before comes back, after errors too.
+
+    Raises:
+        ArgumentTypeError: ``mode`` is no bool.
+
+    Gradient: what is computed under False is a constant to every path, JAX's too.
     Example:
         >>> with set_grad_enabled(False):
         ...     is_grad_enabled()
@@ -116,6 +124,10 @@ class no_grad(_GradMode):
 
     Per thread, restored after exceptions, nests.
 
+    Raises:
+        ArgumentTypeError: what it decorates is no function.
+
+    Gradient: what is computed under it is a constant to every path, JAX's too.
     Example:
         >>> with no_grad():
         ...     is_grad_enabled()
@@ -126,7 +138,10 @@ class no_grad(_GradMode):
 
 
 class enable_grad(_GradMode):
-    """Record ops for differentiation, also inside ``no_grad``.
+    """Record ops for differentiation, also inside ``no_grad``, and used like it.
+
+    Raises:
+        ArgumentTypeError: what it decorates is no function.
 
     Example:
         >>> with no_grad(), enable_grad():
@@ -138,7 +153,12 @@ class enable_grad(_GradMode):
 
 
 def is_grad_enabled() -> bool:
-    """Are ops recorded for differentiation in this thread?"""
+    """Are ops recorded for differentiation in this thread?
+
+    Example:
+        >>> is_grad_enabled()
+        True
+    """
     return STATE.grad
 
 
@@ -157,9 +177,13 @@ def _decorate(fn: F, mode: bool) -> F:
 class eager:
     """Compute each op as it is called instead of recording it: a switch for debugging.
 
+    Per thread.  Values, gradients and errors are the same; a floating-point surprise
+    shows at the line that made it.
+
     Example:
         >>> with eager():
-        ...     pass
+        ...     (tensor([1.0]) * 2).item()
+        2.0
     """
 
     def __enter__(self) -> None:

@@ -50,7 +50,13 @@ class Constant(NamedTuple):
 
 
 class Tape:
-    """What was recorded: inputs, constants, nodes, outputs; and its replay."""
+    """What was recorded: inputs, constants, nodes, outputs; and its replay.
+
+    Example:
+        >>> tape = record(lambda x: (x * 2).exp())(tensor([0.0]))
+        >>> len(tape), len(tape.constants)
+        (2, 0)
+    """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -66,13 +72,12 @@ class Tape:
     # -- while recording ---------------------------------------------------------
 
     def add(self, node: Node) -> None:
-        """List an op that was recorded."""
+        """List an op that was recorded; an AutogradError in a trace that began inside the block."""
         if ambient_trace() != self._trace:
             raise AutogradError(
                 f"[{node.describe()}] runs inside jax.jit, vmap or grad, which began inside the recorded block: the "
                 "tape would hold its tracers; record the function first and transform tape.as_jax()"
             )
-        """List an op that was recorded."""
         self._made[id(node)] = len(self.entries)
         entry = Entry(node, node.inputs, node.runtime, node.describe(), not STATE.grad, caller_line())
         self.entries.append(entry)
@@ -159,7 +164,12 @@ class Tape:
         return lambda *inputs: self._run(inputs, None)
 
     def jaxpr(self) -> Any:
-        """The tape as a jaxpr: one equation an op, by the op's name."""
+        """The tape as a jaxpr: one equation an op, by the op's name.
+
+        Example:
+            >>> len(record(lambda x: (x * 2).exp())(tensor([0.0])).jaxpr().eqns)
+            2
+        """
         avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
         args = avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
         with jax.enable_x64(True), own_trace():
@@ -173,8 +183,11 @@ class Tape:
             constants: by position in ``tape.constants``, values to use instead.
 
         Raises:
-            ShapeMismatchError, ArgumentTypeError: a value does not fit.
+            ShapeMismatchError, ArgumentTypeError: a value's shape or dtype is not as recorded.
+            ArgumentValueError: not as many inputs, another structure, or no such constant.
 
+        Gradient: none to Tensors; differentiate ``as_jax()``.
+        Source: the primitives of the rows that were recorded.
         Example:
             >>> record(lambda x: x + 1)(tensor([1.0])).replay(tensor([5.0]))
             tensor([6.])
@@ -198,6 +211,9 @@ class Tape:
         What finite differences around ``centre`` need: the same ops on wider
         numbers, whatever dtype inputs, constants and casts had.  Random draws
         keep their numbers, and what was detached keeps its value at the centre.
+
+        Raises:
+            AutogradError: the tape holds the result of a transform.
         """
         held: list[Any] = []
         self._run(centre, None, Wide(held, collect=True))
@@ -303,6 +319,11 @@ class record:
     outputs are the results nothing in the block consumed, or those named by
     ``tape.finish``.  ``record(fn)(*example)`` calls ``fn`` on the example and
     returns the tape, with the example's tensors as inputs.
+
+    Raises:
+        ArgumentTypeError: no function where one is needed, or one that returns
+            something else than Tensors.
+        AutogradError: a transform is called inside; the tape would freeze it.
 
     Example:
         >>> x = tensor([1.0, 2.0])

@@ -79,12 +79,17 @@ class Tensor(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, a plain tuple."""
+        """Extents, a plain tuple.
+
+        Example:
+            >>> zeros(2, 3).shape
+            (2, 3)
+        """
         return self._cell.node.aval.shape
 
     @property
     def dtype(self) -> DType:
-        """NumPy dtype of the elements."""
+        """NumPy dtype of the elements; ``bfloat16`` is JAX's."""
         return self._cell.node.aval.dtype
 
     @property
@@ -94,7 +99,7 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Any:
-        """The JAX device (or sharding) that holds the value."""
+        """The JAX device that holds the value, or the sharding over several; of a pending value where it will be."""
         value = self._cell.node.value
         if value is None or isinstance(value, jax.core.Tracer):
             home = self._cell.node.home
@@ -105,7 +110,15 @@ class Tensor(Methods):
         return next(iter(devices)) if len(devices) == 1 else value.sharding
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one extent of it."""
+        """The shape, or one extent of it.
+
+        Raises:
+            OutOfRangeError: there is no such axis.
+
+        Example:
+            >>> zeros(2, 3).size(-1)
+            3
+        """
         return self.shape if dim is None else self.shape[_axis(dim, self.shape)]
 
     def dim(self) -> int:
@@ -125,7 +138,7 @@ class Tensor(Methods):
         return self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        """Is the dtype floating?"""
+        """Is the dtype floating, and can it require a gradient?"""
         return is_floating(self.dtype)
 
     def is_contiguous(self) -> bool:
@@ -133,14 +146,14 @@ class Tensor(Methods):
         return True
 
     def contiguous(self) -> Tensor:
-        """The tensor itself; of a view a copy, which may be written to."""
+        """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
         return self if self._view is None else apply(OPS["clone"], self)
 
     # -- its place in the graph --------------------------------------------------
 
     @property
     def requires_grad(self) -> bool:
-        """Is what is done to it recorded for differentiation?"""
+        """Is what is done to it recorded for differentiation?  Assigning is ``requires_grad_``."""
         return self._current_edge() is not None
 
     @requires_grad.setter
@@ -148,10 +161,17 @@ class Tensor(Methods):
         self.requires_grad_(mode)
 
     def requires_grad_(self, mode: bool = True) -> Tensor:
-        """Make it a leaf that collects gradients, or stop it from being one.
+        """Make it a leaf that collects gradients, or stop it from being one; returns it.
+
+        A result that requires grad already stays as it is.
 
         Raises:
-            AutogradError: the dtype is not floating, or it is not a leaf.
+            AutogradError: the dtype is not floating, or ``False`` for a result.
+            ArgumentTypeError: ``mode`` is no bool.
+
+        Example:
+            >>> zeros(2).requires_grad_()
+            tensor([0., 0.], requires_grad=True)
         """
         if not isinstance(mode, (bool, np.bool_)):
             raise ArgumentTypeError(f"requires_grad must be True or False, got {type(mode).__name__}")
@@ -174,18 +194,37 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Was it made by the user rather than by a recorded op?"""
+        """Was it made by the user rather than by a recorded op?
+
+        Example:
+            >>> x = tensor([1.0], requires_grad=True)
+            >>> x.is_leaf, (x * 2).is_leaf
+            (True, False)
+        """
         return self._edge is None or isinstance(self._edge, Slot)
 
     @property
     def grad_fn(self) -> GradFn | None:
-        """The op that made it, with its diagnostic name; None for a leaf."""
+        """The op that made it, with its diagnostic name; None for a leaf.
+
+        Example:
+            >>> tensor([1.0], requires_grad=True).exp().grad_fn
+            <grad_fn exp>
+        """
         edge = self._current_edge()
         return GradFn(edge) if isinstance(edge, Node) else None
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient collected so far: a Tensor, or None."""
+        """The gradient collected so far: a Tensor of this shape and dtype, or None.
+
+        Assigning one sets it, None clears it.
+
+        Raises:
+            ArgumentTypeError: neither Tensor nor None, or another dtype.
+            ShapeMismatchError: another shape.
+            AutogradError: the tensor itself.
+        """
         return None if self._slot is None else self._slot.grad
 
     @grad.setter
@@ -209,22 +248,41 @@ class Tensor(Methods):
         """Add the gradient of this tensor to ``.grad`` of every leaf it depends on.
 
         Args:
-            gradient: the seed, of this tensor's shape; may be left out where
+            gradient: the seed, of this tensor's shape and dtype; may be left out where
                 there is one element, and is 1 then.
-            retain_graph: keep the graph for another backward.
+            retain_graph: keep the graph for another backward; by default if ``create_graph``.
             create_graph: make the gradients differentiable themselves.
 
         Raises:
             AutogradError: it does not require grad, has several elements and no
                 ``gradient``, the graph was freed, or an op has no derivative.
             ShapeMismatchError: ``gradient`` has another shape.
+            ArgumentTypeError: ``gradient`` has another dtype.
+
+        Source: the VJPs of the rows that were recorded, in reverse.
+        Example:
+            >>> x = tensor([1.0, 2.0], requires_grad=True)
+            >>> (x * x).backward(tensor([1.0, 10.0]))
+            >>> x.grad.tolist()
+            [2.0, 40.0]
         """
         from .autograd import backward
 
         backward(self, gradient, retain_graph, create_graph)
 
     def retain_grad(self) -> None:
-        """Let ``.grad`` of this intermediate result be filled, too."""
+        """Let ``.grad`` of this intermediate result be filled, too; of a leaf it is anyway.
+
+        Raises:
+            AutogradError: it does not require grad.
+
+        Example:
+            >>> y = tensor([1.0], requires_grad=True) * 2
+            >>> y.retain_grad()
+            >>> (y * y).sum().backward()
+            >>> y.grad.tolist()
+            [4.0]
+        """
         if self._current_edge() is None:
             raise AutogradError("retain_grad() needs a tensor that requires grad")
         if not self.is_leaf and not self._retains:
@@ -233,7 +291,12 @@ class Tensor(Methods):
             retain(self)
 
     def detach(self) -> Tensor:
-        """The same storage, outside the graph: gradients stop here."""
+        """The same storage, outside the graph: gradients stop here, JAX's too.
+
+        Example:
+            >>> tensor([1.0], requires_grad=True).detach().requires_grad
+            False
+        """
         out = Tensor.__new__(Tensor)
         out._cell, out._edge, out._slot, out._view, out._retains = self._cell, None, None, self._view, False
         node = self._node
@@ -247,7 +310,11 @@ class Tensor(Methods):
         return out
 
     def detach_(self) -> Tensor:
-        """Leave the graph: become a leaf without history."""
+        """Leave the graph: become a leaf without history, and return it.
+
+        Raises:
+            AutogradError: it is a view.
+        """
         if self._view is not None:
             raise AutogradError("detach_() on a view is not possible; use detach()")
         self._edge = None
@@ -255,7 +322,13 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The same storage, outside the graph; assigning rebinds the storage."""
+        """The same storage, outside the graph; assigning rebinds the storage, which no gradient sees.
+
+        Raises:
+            ArgumentTypeError: what is assigned is no Tensor, or of another dtype.
+            ShapeMismatchError: what is assigned has another shape.
+            AutogradError: this tensor cannot be written, as a view or under live views.
+        """
         return self.detach()
 
     @data.setter
@@ -271,7 +344,12 @@ class Tensor(Methods):
     # -- reading -------------------------------------------------------------------
 
     def jax(self) -> jax.Array:
-        """The value as a JAX array (or tracer, inside a trace)."""
+        """The value as a JAX array (or tracer, inside a trace), computed now if it was pending.
+
+        Example:
+            >>> jnp.sum(tensor([1.0, 2.0]).jax()).item()
+            3.0
+        """
         node = self._node
         value = executor.force(node)
         if not isinstance(value, jax.core.Tracer):
@@ -279,10 +357,15 @@ class Tensor(Methods):
         return value  # type: ignore[no-any-return]
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A read-only snapshot as a NumPy array.
+        """A read-only snapshot as a NumPy array; later writes do not show in it.
 
         Raises:
-            AutogradError: it requires grad; call ``detach()`` first.
+            AutogradError: it requires grad (call ``detach()`` first), or has no value
+                yet inside ``jax.jit``, ``vmap`` or ``grad``.
+
+        Example:
+            >>> tensor([1, 2]).numpy()
+            array([1, 2])
         """
         if self.requires_grad:
             raise AutogradError("numpy() would drop the gradient of a tensor that requires grad; use detach().numpy()")
@@ -309,13 +392,18 @@ class Tensor(Methods):
 
         Raises:
             ArgumentTypeError: it has more or fewer than one element.
+            AutogradError: it has no value yet inside ``jax.jit``, ``vmap`` or ``grad``.
+
+        Example:
+            >>> tensor([2.5]).item()
+            2.5
         """
         if self.numel() != 1:
             raise ArgumentTypeError(f"item() needs exactly one element, shape {list(self.shape)} has {self.numel()}")
         return self._host().reshape(()).item() if self.dtype.kind != "V" else float(self._host().reshape(()))
 
     def tolist(self) -> Any:
-        """The values as nested Python lists."""
+        """The values as nested Python lists, of a 0-d tensor a number; a traced one is an AutogradError."""
         return self._host().tolist()
 
     def __bool__(self) -> bool:
@@ -371,7 +459,10 @@ def _axis(dim: int, shape: tuple[int, ...]) -> int:
 
 
 def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
-    """Record ``row`` on tensors of matching dtypes; ``params`` may hold Tensors."""
+    """Record ``row`` on tensors of matching dtypes; ``params`` may hold Tensors.
+
+    Raises what the row's checks raise; a pending value is checked by its program.
+    """
     for name, value in params.items():
         if isinstance(value, Tensor):
             params[name] = value._node
@@ -397,7 +488,7 @@ def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
 
 
 def from_array(value: Any) -> Tensor:
-    """A Tensor for a JAX array or tracer, without a copy."""
+    """A Tensor for a JAX array or tracer, without a copy; a complex one is an ArgumentTypeError."""
     trace_start()
     dtype = value.dtype
     if jnp.issubdtype(dtype, jnp.complexfloating):

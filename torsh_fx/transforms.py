@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from . import docs
 from .lift import Inside, call, is_tensor, refuse_on_tape
 from .rules.context import config
 from .state import STATE
@@ -21,22 +22,21 @@ from .tensor import Tensor, from_array
 Fn = Callable[..., Any]
 
 
+@docs.shared(docs.TRANSFORM)
 def value_and_grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     """A function that returns ``(fn(...), gradient)``.
 
     Args:
-        fn: function with a scalar result, Tensor or array; with ``has_aux`` a
-            pair (scalar, anything).
-        argnums: position(s) of the arguments to differentiate by.
+        fn: function with a real scalar result, Tensor or array; with ``has_aux``
+            a pair (scalar, anything).
+        argnums: position(s) of the floating arguments to differentiate by.
         has_aux: ``fn`` returns an auxiliary result beside the scalar.
 
     Returns:
         A function with ``fn``'s arguments that returns ``(value, grads)``, or
         ``((value, aux), grads)``.
 
-    Raises:
-        TypeError: the result is not a real scalar, as ``jax.grad`` raises.
-
+    Source: ``jax.value_and_grad``.
     Example:
         >>> v, g = value_and_grad(lambda x: (x * x).sum())(tensor([1.0, 2.0]))
         >>> v.item(), g.tolist()
@@ -59,14 +59,16 @@ def value_and_grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
     return wrapped
 
 
+@docs.shared(docs.TRANSFORM)
 def grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     """A function that returns the gradient of ``fn``'s scalar result.
 
     Args:
-        fn: function with a scalar result, Tensor or array.
-        argnums: position(s) of the arguments to differentiate by.
-        has_aux: ``fn`` returns (scalar, anything); so does the result then.
+        fn: function with a real scalar result, Tensor or array.
+        argnums: position(s) of the floating arguments to differentiate by; several give a tuple.
+        has_aux: ``fn`` returns (scalar, anything); the result then is (gradient, anything).
 
+    Source: ``jax.grad``.
     Example:
         >>> grad(lambda x: (x * x).sum())(tensor([1.0, 2.0])).tolist()
         [2.0, 4.0]
@@ -81,9 +83,14 @@ def grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     return wrapped
 
 
+@docs.shared(docs.LINEAR_MAP)
 def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     """``(fn(*primals), pullback)``; the pullback maps a cotangent to a tuple of gradients.
 
+    With ``has_aux``, ``fn`` returns (result, aux) and aux comes third.  A primal with
+    history is an AutogradError: the pullback would not lead back into it.
+
+    Source: ``jax.vjp``.
     Example:
         >>> out, pull = vjp(lambda x: x * x, tensor([3.0]))
         >>> pull(tensor([1.0]))[0].tolist()
@@ -96,9 +103,13 @@ def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     return (out, _on_tensors(pull), *aux)
 
 
+@docs.shared(docs.TRANSFORM)
 def jvp(fn: Fn, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """``(fn(*primals), tangent of the result)`` for tangents of the primals.
+    """``(fn(*primals), tangent of the result)`` for tangents of the primals, of their shapes and dtypes.
 
+    With ``has_aux``, ``fn`` returns (result, aux) and aux comes third.
+
+    Source: ``jax.jvp``.
     Example:
         >>> jvp(lambda x: x * x, (tensor([3.0]),), (tensor([1.0]),))[1].tolist()
         [6.0]
@@ -111,9 +122,13 @@ def jvp(fn: Fn, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool =
     return call(inside, transformed, (tuple(primals), tuple(tangents)), {})
 
 
+@docs.shared(docs.LINEAR_MAP)
 def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     """``(fn(*primals), pushforward)``; the pushforward maps tangents to the result's tangent.
 
+    ``has_aux`` and primals with history as in ``vjp``.
+
+    Source: ``jax.linearize``.
     Example:
         >>> out, push = linearize(lambda x: x * x, tensor([3.0]))
         >>> push(tensor([1.0])).tolist()
@@ -126,9 +141,11 @@ def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     return (out, _on_tensors(push), *aux)
 
 
+@docs.shared(docs.TRANSFORM)
 def jacrev(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
-    """The Jacobian of ``fn``, row by row (reverse mode).
+    """The Jacobian of ``fn``, row by row (reverse mode): result.shape + argument.shape.
 
+    Source: ``jax.jacrev``.
     Example:
         >>> jacrev(lambda x: x * x)(tensor([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 4.0]]
@@ -136,9 +153,11 @@ def jacrev(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> F
     return _derivative("jacrev", jax.jacrev, fn, argnums, has_aux)
 
 
+@docs.shared(docs.TRANSFORM)
 def jacfwd(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
-    """The Jacobian of ``fn``, column by column (forward mode).
+    """The Jacobian of ``fn``, column by column (forward mode): result.shape + argument.shape.
 
+    Source: ``jax.jacfwd``.
     Example:
         >>> jacfwd(lambda x: x * x)(tensor([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 4.0]]
@@ -146,9 +165,11 @@ def jacfwd(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> F
     return _derivative("jacfwd", jax.jacfwd, fn, argnums, has_aux)
 
 
+@docs.shared(docs.TRANSFORM)
 def hessian(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     """The matrix of second derivatives of ``fn`` (forward over reverse).
 
+    Source: ``jax.hessian``.
     Example:
         >>> hessian(lambda x: (x * x * x).sum())(tensor([1.0, 2.0])).tolist()
         [[6.0, 0.0], [0.0, 12.0]]
@@ -165,6 +186,7 @@ def _derivative(name: str, transform: Any, fn: Fn, argnums: Any, has_aux: bool) 
     return wrapped
 
 
+@docs.shared(docs.TRANSFORM)
 def vmap(
     fn: Fn,
     in_axes: Any = 0,
@@ -173,8 +195,9 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Fn:
-    """``fn`` over a batch axis of its arguments.
+    """``fn`` over a batch axis of its arguments, with ``jax.vmap``'s arguments.
 
+    Source: ``jax.vmap``.
     Example:
         >>> vmap(lambda x: x.sum())(tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
         [3.0, 7.0]
@@ -190,9 +213,14 @@ def vmap(
     return wrapped
 
 
+@docs.shared(docs.TRANSFORM)
 def jit(fn: Fn, **options: Any) -> Fn:
     """``fn`` compiled by XLA, as ``jax.jit``, whose options it takes.
 
+    It is traced anew for other shapes, dtypes, flags ``requires_grad``, grad mode or
+    ``jax_enable_x64``.  Reading a value inside is an AutogradError.
+
+    Source: ``jax.jit``.
     Example:
         >>> jit(lambda x: x * 2)(tensor([1.0])).tolist()
         [2.0]
@@ -214,11 +242,13 @@ def jit(fn: Fn, **options: Any) -> Fn:
     return wrapped
 
 
+@docs.shared(docs.TRANSFORM)
 def checkpoint(
     fn: Fn, *, prevent_cse: bool = True, policy: Any = None, static_argnums: int | tuple[int, ...] = ()
 ) -> Fn:
     """``fn``, recomputed in reverse mode instead of keeping its intermediate values.
 
+    Source: ``jax.checkpoint``, whose options it takes.
     Example:
         >>> grad(checkpoint(lambda x: (x * x).sum()))(tensor([3.0])).tolist()
         [6.0]
