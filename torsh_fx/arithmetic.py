@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from . import docs
-from .dtypes import bool_, category, get_default_dtype, int64, is_floating, result_type, with_number
+from .dtypes import bool_, category, get_default_dtype, int64, is_floating, promote_types, result_type, with_number
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
 from .rules.op import OPS, Row
@@ -86,15 +86,16 @@ def fitting(op: str, value: Any, dtype: Any) -> Number:
     return int(number)
 
 
+def number_dtype(number: Any) -> Any:
+    """The dtype a Python number has by itself."""
+    return bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else get_default_dtype()
+
+
 def scalar_op(row: Row, x: Tensor, number: Any) -> Tensor:
     """``x`` with a number, the number travelling as a runtime value."""
     number = as_number(number)
     dtype = with_number(x.dtype, number)
-    if is_floating(dtype):
-        number = _as_float(number)
-    elif not isinstance(number, bool) and not -(2**63) <= number < 2**63:
-        raise ArgumentValueError(f"[{row.name}] {number} does not fit in 64 bits")
-    return apply(row, cast(x, dtype), scalar=number)
+    return apply(row, cast(x, dtype), scalar=fitting(row.name, number, dtype))
 
 
 def _as_float(number: Number) -> float:
@@ -388,7 +389,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
     """
     c = operand("where", condition)
     if is_number(a) and is_number(b):
-        dtype = int64 if isinstance(a, int) and isinstance(b, int) else get_default_dtype()
+        dtype = promote_types(number_dtype(a), number_dtype(b))
         return apply(OPS["where"], c, filled(a, dtype, op="where"), filled(b, dtype, op="where"))
     return apply(OPS["where"], c, *common("where", a, b))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arithmetic import cast, is_number, operand, pow, sqrt
+from .arithmetic import cast, is_number, operand, pow, sqrt, where
 from .dtypes import as_dtype, get_default_dtype, is_floating
 from .rules import ArgumentTypeError
 from .rules.kinds import axes_of, axis_of, shown
@@ -111,13 +111,16 @@ def var(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = Fa
 def std(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors.
 
-    Gradient: (x − mean)/((count − correction)·std)·g; NaN where the deviation is 0, the root's pole times 0.
+    Gradient: (x − mean)/((count − correction)·std)·g; 0 where the deviation is 0, as in PyTorch.
     Source: ``rules.sqrt`` of ``var``.
     Example:
         >>> std(tensor([1.0, 2.0, 3.0])).item()
         1.0
     """
-    return sqrt(_variance("std", x, dim, correction, keepdim))
+    spread = _variance("std", x, dim, correction, keepdim)
+    none = spread == 0
+    # The root is taken of 1 there, so that its pole never meets the zero below it.
+    return where(none, spread, sqrt(where(none, 1, spread)))
 
 
 def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
