@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,8 +41,8 @@ def test_argnums_aux_and_pytrees():
     (value, aux), (gp, gy) = tx.value_and_grad(fn, argnums=(0, 1), has_aux=True)(params, y, 2.0)
     assert value.item() == 22.0
     assert aux["seen"].tolist() == [2.0, 4.0]
-    assert gp["w"].tolist() == [6.0, 8.0]
-    assert gy.tolist() == [2.0, 4.0]
+    chex.assert_trees_all_equal_shapes_and_dtypes((gp, gy), (params, y))
+    chex.assert_trees_all_close((gp, gy), ({"w": tx.tensor([6.0, 8.0])}, tx.tensor([2.0, 4.0])))
     gradient, aux = tx.grad(fn, has_aux=True)(params, y, scale=1.0)
     assert gradient["w"].tolist() == [3.0, 4.0]
     assert isinstance(aux["seen"], tx.Tensor)
@@ -196,3 +197,14 @@ def test_an_exception_inside_restores_the_mode():
             tx.grad(bad)(tx.tensor([1.0]))
         assert not tx.is_grad_enabled()
     assert tx.is_grad_enabled()
+
+
+def test_tensors_are_leaves_for_other_peoples_tree_tools():
+    """chex walks our trees as it walks JAX's: a Tensor is a node with one array in it."""
+    params = {"w": tx.tensor([1.0, 2.0], requires_grad=True), "b": tx.tensor(0.5)}
+    doubled = jax.tree.map(lambda p: p * 2, params)
+    chex.assert_trees_all_equal_structs(params, doubled)
+    chex.assert_trees_all_close(doubled, {"w": tx.tensor([2.0, 4.0]), "b": tx.tensor(1.0)})
+    chex.assert_tree_all_finite(params)
+    with pytest.raises(AssertionError):
+        chex.assert_trees_all_close(params, doubled)
