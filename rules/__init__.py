@@ -55,6 +55,7 @@ from .conv import conv_transpose3d as conv_transpose3d
 from .convert import clone as clone
 from .convert import convert as convert
 from .convert import full as full
+from .convert import graft as graft
 from .custom import custom as custom
 from .custom import register_vjp as register_vjp
 from .errors import ArgumentTypeError as ArgumentTypeError
@@ -170,6 +171,7 @@ __all__ = [
     "ge",
     "gelu",
     "gelu_erf",
+    "graft",
     "gt",
     "im2col_2d",
     "isfinite",

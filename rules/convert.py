@@ -11,7 +11,7 @@ import numpy as np
 from .broadcast import Shape
 from .call import Aval
 from .errors import ArgumentTypeError
-from .kinds import general, linear
+from .kinds import elementwise, general, linear
 from .op import Fails, Sample, Scalar
 from .samples import samples, unary, values
 from .shape import shape_of
@@ -94,6 +94,28 @@ def _(x: Aval, *, dtype: Any) -> tuple[Shape, Any, dict[str, Any]]:
 @convert.vjp("x")
 def _(g: Grad, avals: tuple[Aval, ...]) -> Array:
     return g.astype(avals[0].dtype)
+
+
+# Its derivative is not its function's: the laws of the other rows cannot hold for it.
+@elementwise(tests=False)
+def graft(old: Array, new: Array) -> Array:
+    """The value of ``new`` in the place of ``old``: what a write that gradients do not see leaves behind.
+
+    Gradient: g to ``old``; ``new`` is data.
+    Source: PyTorch's in-place write under no_grad, which keeps the history.
+    Example:
+        >>> graft(jnp.float32(1), jnp.float32(5)).item()
+        5.0
+    """
+    return jnp.broadcast_to(new, jnp.broadcast_shapes(old.shape, new.shape))
+
+
+graft.constant("new")
+
+
+@graft.vjp("old")
+def _(g: Grad) -> Array:
+    return g
 
 
 @general(

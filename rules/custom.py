@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .broadcast import Shape
+from .broadcast import Shape, reduce_grad_to_shape
 from .call import Aval, Call
 from .context import Surroundings
-from .errors import ArgumentTypeError, AutogradError
+from .errors import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .kinds import general
 
 Array = jax.Array
@@ -59,7 +59,7 @@ def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], 
         grads = (grads,)
     if len(grads) != len(xs):
         raise AutogradError(f"[custom({name})] the derivative gave {len(grads)} gradients for {len(xs)} operands")
-    return jnp.zeros_like(xs[i]) if grads[i] is None else jnp.asarray(grads[i])
+    return _fitted(name, grads[i], xs[i])
 
 
 @custom_row.jvp
@@ -72,11 +72,25 @@ def _(
     def back(g: Array) -> list[Array]:
         grads = _derivative(name, fn)(g, *xs)
         grads = grads if isinstance(grads, (tuple, list)) else (grads,)
-        return [jnp.zeros_like(xs[i]) if grads[i] is None else grads[i] for i in active]
+        return [_fitted(name, grads[i], xs[i]) for i in active]
 
     with around.entered(xs):
         (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))([tangents[i] for i in active])
     return out  # type: ignore[no-any-return]
+
+
+def _fitted(name: str, grad: Any, x: Array) -> Array:
+    """A gradient in its operand's shape: a broadcast one is folded, another refused."""
+    if grad is None:
+        return jnp.zeros_like(x)
+    try:
+        return reduce_grad_to_shape(jnp.asarray(grad), x.shape)
+    except ShapeMismatchError as error:
+        raise ShapeMismatchError(
+            f"[custom({name})] the derivative gave a gradient that does not fit its operand",
+            expected=x.shape,
+            got=jnp.shape(grad),
+        ) from error
 
 
 def _missing(call: Call) -> str | None:
@@ -104,6 +118,8 @@ def _derivative(name: str, fn: Callable[..., Any]) -> Derivative:
 
 def register_vjp(fn: Callable[..., Any], derivative: Derivative) -> None:
     """Make ``fn`` differentiable: ``derivative(g, *operands)`` gives a gradient each, or None."""
+    if fn in _derivatives:
+        raise AutogradError("this function already has a derivative; known programs hold it, make a new op instead")
     _derivatives[fn] = derivative
 
 

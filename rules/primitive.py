@@ -79,7 +79,8 @@ def _zero(out: Any) -> Any:
 
 def _jvp(row: Row, primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[Any, Any]:
     out = row.primitive.bind(*primals, call=call)
-    mask = tuple(not _is_zero(t) for t in tangents[: call.n])
+    constant = tuple(isinstance(row.rules.get(row.operand_name(i)), Constant) for i in range(call.n))
+    mask = tuple(not _is_zero(t) and not c for t, c in zip(tangents, constant, strict=False))
     for name, t in zip(call.present, tangents[call.n :], strict=True):
         if not _is_zero(t):
             raise AutogradError(
@@ -93,7 +94,6 @@ def _jvp(row: Row, primals: Sequence[Any], tangents: Sequence[Any], *, call: Any
             raise missing_derivative(call, i)
     active_tangents = [t for t, m in zip(tangents, mask, strict=False) if m]
     runtime = primals[call.n :]
-    constant = tuple(isinstance(row.rule(i), Constant) for i in range(call.n))
     if row.jointly_linear and all(m or c for m, c in zip(mask, constant, strict=True)):
         moved = [t if m else p for p, t, m in zip(primals, tangents, mask, strict=False)]
         return out, row.primitive.bind(*moved, *runtime, call=call)

@@ -63,7 +63,9 @@ def _same_size(shape: Shape, call: Call) -> None:
 
 
 def _lift(x: Array) -> Array:
-    return x.reshape(1) if x.ndim == 0 else x
+    """At least one axis, and float32 for half types: a sum over a long axis leaves them."""
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    return (x.reshape(1) if x.ndim == 0 else x).astype(wide)
 
 
 @general(samples=_samples, errors=_errors, special=(-INF,), label="log_softmax(dim={dim})", torch="log_softmax")
@@ -90,21 +92,21 @@ def log_softmax(x: Array, *, dim: int) -> Array:
     """
     v = _lift(x)
     shifted = _shifted(v, dim)
-    return (shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=dim, keepdims=True))).reshape(x.shape)
+    return (shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=dim, keepdims=True))).reshape(x.shape).astype(x.dtype)
 
 
 @log_softmax.vjp("x")
 def _(g: Grad, out: Array, dim: int) -> Array:
     h = _lift(g)
     total = jnp.sum(h, axis=dim, keepdims=True)
-    return (h - jnp.exp(_lift(out)) * total).reshape(g.shape)
+    return (h - jnp.exp(_lift(out)) * total).reshape(g.shape).astype(g.dtype)
 
 
 @log_softmax.jvp
 def _(tangents: Any, out: Array, dim: int) -> Array:
     t = _lift(tangents[0])
     mean = jnp.sum(jnp.exp(_lift(out)) * t, axis=dim, keepdims=True)
-    return (t - mean).reshape(out.shape)
+    return (t - mean).reshape(out.shape).astype(out.dtype)
 
 
 @general(samples=_samples, errors=_errors, special=(-INF,), label="softmax(dim={dim})", torch="softmax")
@@ -130,19 +132,19 @@ def softmax(x: Array, *, dim: int) -> Array:
     """
     v = _lift(x)
     powers = jnp.exp(_shifted(v, dim))
-    return (powers / jnp.sum(powers, axis=dim, keepdims=True)).reshape(x.shape)
+    return (powers / jnp.sum(powers, axis=dim, keepdims=True)).reshape(x.shape).astype(x.dtype)
 
 
 @softmax.vjp("x")
 def _(g: Grad, out: Array, dim: int) -> Array:
     h, p = _lift(g), _lift(out)
-    return (p * (h - jnp.sum(h * p, axis=dim, keepdims=True))).reshape(g.shape)
+    return (p * (h - jnp.sum(h * p, axis=dim, keepdims=True))).reshape(g.shape).astype(g.dtype)
 
 
 @softmax.jvp
 def _(tangents: Any, out: Array, dim: int) -> Array:
     t, p = _lift(tangents[0]), _lift(out)
-    return (p * (t - jnp.sum(t * p, axis=dim, keepdims=True))).reshape(out.shape)
+    return (p * (t - jnp.sum(t * p, axis=dim, keepdims=True))).reshape(out.shape).astype(out.dtype)
 
 
 for _row in (log_softmax, softmax):

@@ -579,8 +579,8 @@ def _coarsest(c: Case) -> Any:
 def hessians(b: Bundle) -> None:
     """All compositions of forward and reverse mode give one Hessian, JAX's own where smooth."""
     for c in b.part([c for c in b.graded if c.exact]):
-        if not b.full and sum(a.size for a in c.args) > 64:
-            continue
+        if sum(a.size for a in c.args) > (256 if b.full else 64):
+            continue  # vmap over both axes of the Hessian keeps its square many times over
         g = c.cotangent()
         start = c.chosen(c.args)
         ends = np.cumsum([a.size for a in start])[:-1]

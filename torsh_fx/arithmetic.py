@@ -150,7 +150,7 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_ADD_SCALAR, a, -as_number(b))
     if is_number(a) and isinstance(b, Tensor):
-        return scalar_op(_ADD_SCALAR, neg(b), a)
+        return scalar_op(_ADD_SCALAR, neg(cast(b, with_number(b.dtype, as_number(a)))), a)
     return apply(_SUB, *common("sub", a, b))
 
 
@@ -187,12 +187,12 @@ def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
         if rounding_mode == "trunc":
             return _truncated(a, b)
         raise ArgumentValueError(f"[div] rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
-    a, b = (_floating(x) if isinstance(x, (Tensor, jax.Array)) else x for x in (a, b))
     if is_number(b) and isinstance(a, Tensor):
-        return scalar_op(_DIV_SCALAR, a, _as_float(as_number(b)))
+        return scalar_op(_DIV_SCALAR, _floating(a), _as_float(as_number(b)))
     if is_number(a) and isinstance(b, Tensor):
         return mul(reciprocal(b), _as_float(as_number(a)))
-    return apply(_DIV, *common("div", a, b))
+    x, y = common("div", a, b)
+    return apply(_DIV, _floating(x), _floating(y))
 
 
 def _truncated(a: Any, b: Any) -> Tensor:
@@ -204,8 +204,7 @@ def _truncated(a: Any, b: Any) -> Tensor:
     return where(logical_and(ne(rest, 0), ne(lt(x, 0), lt(y, 0))), add(down, 1), down)
 
 
-def _floating(x: Any) -> Tensor:
-    t = operand("div", x)
+def _floating(t: Tensor) -> Tensor:
     return t if is_floating(t.dtype) else cast(t, get_default_dtype())
 
 
@@ -270,8 +269,11 @@ _HERE = __file__.rsplit("/", 1)[0] + "/"
 
 def _binary(name: str, row: Row) -> Callable[[Any, Any], Tensor]:
     divides = name in ("remainder", "floor_divide")
+    compares = name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def function(a: Any, b: Any) -> Tensor:
+        if compares:  # no number is beyond what it is only compared with
+            a, b = (cast(v, int64) if isinstance(v, Tensor) and category(v.dtype) == 1 else v for v in (a, b))
         x, y = common(name, a, b)
         if divides and is_number(b) and not b and not is_floating(x.dtype):
             raise ArgumentValueError(f"[{name}] integers cannot be divided by 0")

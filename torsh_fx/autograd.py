@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import executor
-from .engine import Plan, discover, propagate
+from .engine import Plan, discover, leading_to, propagate
 from .graph import Node, Slot, add_nodes, pull
 from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
@@ -17,6 +17,8 @@ from .rules.kinds import shown
 from .rules.op import OPS
 from .state import STATE, ambient_trace
 from .tensor import Tensor, apply
+from .traces import trace_start
+from .writing import check_writable
 
 _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
 
@@ -28,7 +30,8 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
         vertex = _vertex(root)
         seed = _seed(root, gradient)
         plan = discover(vertex)
-        existing = [None if s.grad is None else s.grad for s in plan.leaves]
+        _check_leaves(plan.leaves, _is_traced(plan, root, seed))
+        existing, twins = _existing(plan.leaves)
         if _must_emit(plan, root, seed, create_graph):
             found, retained = _emit(plan, vertex, seed, create_graph)
             gradients = [found[id(leaf)] for leaf in plan.leaves]
@@ -45,11 +48,47 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
             known_nodes = [None if t is None else t._node for t in existing]
             summed = executor.run_backward(plan, vertex, root._node, seed._node, known_nodes, retain_graph)
             retained = {}
+        for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
+            summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
         _store(plan.leaves, summed)
         for tensor, node in retained.items():
             if tensor._slot is None:
                 tensor._slot = Slot(node.aval)
             _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+
+
+def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
+    """Refuse a gradient that could not be stored, before anything is computed."""
+    start = trace_start() if traced else 0
+    for slot in leaves:
+        if slot.serial < start:
+            raise AutogradError(
+                "backward() inside jax.jit, vmap or grad reaches a leaf made outside: its .grad would hold a value "
+                "that does not outlive the trace; make the leaf inside, or use the functional torsh_fx.grad"
+            )
+        if slot.grad is not None:
+            before, STATE.grad = STATE.grad, False
+            try:
+                check_writable(slot.grad, slot.grad, "backward")
+            finally:
+                STATE.grad = before
+
+
+def _existing(leaves: Sequence[Slot]) -> tuple[list[Tensor | None], dict[int, int]]:
+    """Gradients already stored, and leaves (by position) that share theirs with an earlier one."""
+    first: dict[int, int] = {}
+    found: list[Tensor | None] = []
+    twins: dict[int, int] = {}
+    for k, slot in enumerate(leaves):
+        key = id(slot.grad._cell) if slot.grad is not None else None
+        if key is not None and key in first:
+            twins[k] = first[key]
+            found.append(None)
+        else:
+            if key is not None:
+                first[key] = k
+            found.append(slot.grad)
+    return found, twins
 
 
 def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
@@ -111,9 +150,9 @@ def grad(
     with executor.backward_lock():
         for out, given in zip(outs, seeds, strict=True):
             vertex, seed = _vertex(out), _seed(out, given)
-            plan = discover(vertex)
-            plans.append(plan)
             targets = [_vertex(t) for t in ins]
+            plan = discover(vertex, leading_to(vertex, {id(t) for t in targets}))
+            plans.append(plan)
             found, _ = _emit(plan, vertex, seed, create_graph, {id(t) for t in targets})
             for k, target in enumerate(targets):
                 g = found.get(id(target))
@@ -134,6 +173,9 @@ def grad(
 def retain(tensor: Tensor) -> None:
     """Note that the gradient of an intermediate result is to be stored, too."""
     tensor._retains = True
+    for node, ref in list(_retained.items()):
+        if ref() is tensor:  # written in place since: the gradient asked for is the new value's
+            del _retained[node]
     _retained[tensor._edge] = weakref.ref(tensor)
 
 
@@ -186,14 +228,19 @@ def ones_node(aval: Any) -> Node:
 
 def _must_emit(plan: Plan, root: Tensor, seed: Tensor, create_graph: bool) -> bool:
     """Do VJP nodes have to exist at record time, or can the program expand them?"""
-    if create_graph or STATE.tapes or STATE.eager or root._node.traced or seed._node.traced:
+    if create_graph or STATE.tapes or STATE.eager or _is_traced(plan, root, seed):
         return True
     if any(node.call.foreign for node in plan.order):
         return True
-    if _retained and any(node in _retained for node in plan.order):
-        return True
+    return bool(_retained) and any(node in _retained for node in plan.order)
+
+
+def _is_traced(plan: Plan, root: Tensor, seed: Tensor) -> bool:
+    """Will the gradients be tracers?"""
     if ambient_trace() is None:
         return False  # no tracer outlives its trace
+    if root._node.traced or seed._node.traced:
+        return True
     return any(r.traced for node in plan.order for r in executor.residual_nodes(node))
 
 
@@ -211,7 +258,7 @@ def _emit(
         if ref is not None and (tensor := ref()) is not None:
             retained[tensor] = g
         parts = []
-        for i, edge in enumerate(node.edges):
+        for i, edge in enumerate(plan.edges(node)):
             part = None if edge is None else pull(node, i, g)
             if part is not None:
                 part.edges = _pull_edges(node, part, g) if differentiable else ()

@@ -19,8 +19,8 @@ from .rules import ArgumentTypeError, ArgumentValueError, TorshError
 from .rules.kinds import integer_of, shown
 from .rules.op import check_size
 from .shaping import sizes
-from .storage import trace_start
 from .tensor import Tensor, from_array
+from .traces import trace_start
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -39,10 +39,40 @@ class Plan(NamedTuple):
 
     order: list[Any]  # interior vertices, every consumer before what it consumed
     leaves: list[Any]  # in order of discovery
+    keep: set[int] | None = None  # ids of the vertices that take part, None for all
+
+    def edges(self, vertex: Any) -> Sequence[Any]:
+        """A vertex's edges, those to vertices that do not take part as None."""
+        return _kept(vertex, self.keep)
 
 
-def discover(root: Any) -> Plan:
-    """Phase one: reachable vertices, checked and in propagation order.
+def _kept(vertex: Any, keep: set[int] | None) -> Sequence[Any]:
+    edges: Sequence[Any] = vertex.edges
+    return edges if keep is None else [e if e is not None and id(e) in keep else None for e in edges]
+
+
+def leading_to(root: Any, targets: set[int]) -> set[int]:
+    """Ids of the vertices on a path from ``root`` to one of ``targets``."""
+    found, consumers = [root], {id(root): []}  # type: tuple[list[Any], dict[int, list[int]]]
+    for vertex in found:
+        for operand in vertex.edges:
+            if operand is not None:
+                if id(operand) not in consumers:
+                    consumers[id(operand)] = []
+                    found.append(operand)
+                consumers[id(operand)].append(id(vertex))
+    keep = {t for t in targets if t in consumers}
+    stack = list(keep)
+    while stack:
+        for consumer in consumers[stack.pop()]:
+            if consumer not in keep:
+                keep.add(consumer)
+                stack.append(consumer)
+    return keep
+
+
+def discover(root: Any, keep: set[int] | None = None) -> Plan:
+    """Phase one: reachable vertices (of ``keep``, if given), checked and in propagation order.
 
     Raises:
         AutogradError: a vertex lists itself, the graph has a cycle, or an op
@@ -51,7 +81,7 @@ def discover(root: Any) -> Plan:
     waiting: dict[int, int] = {id(root): 0}  # consumer edges that point at a vertex
     found: list[Any] = [root]
     for vertex in found:  # grows while it is walked
-        for operand in vertex.edges:
+        for operand in _kept(vertex, keep):
             if operand is None:
                 continue
             if operand is vertex:
@@ -62,17 +92,18 @@ def discover(root: Any) -> Plan:
             else:
                 waiting[key] = 1
                 found.append(operand)
-    leaves = [vertex for vertex in found if vertex.is_leaf]
+    ends = {id(v) for v in found if v.is_leaf or (keep is not None and not any(_kept(v, keep)))}
+    leaves = [vertex for vertex in found if id(vertex) in ends]
     order: list[Any] = []
     ready = [root] if not waiting[id(root)] else []
     done = 0
     while ready:
         vertex = ready.pop()
         done += 1
-        if vertex.is_leaf:
+        if id(vertex) in ends:
             continue
         order.append(vertex)
-        for operand in vertex.edges:
+        for operand in _kept(vertex, keep):
             if operand is not None:
                 waiting[id(operand)] -= 1
                 if not waiting[id(operand)]:
@@ -87,7 +118,7 @@ def discover(root: Any) -> Plan:
         why = vertex.missing()
         if why is not None:
             raise AutogradError(f"[{vertex.describe()}] cannot be differentiated: {why}")
-    return Plan(order, leaves)
+    return Plan(order, leaves, keep)
 
 
 def propagate(
@@ -112,7 +143,7 @@ def propagate(
         if id(vertex) not in gradients:
             raise AutogradError(f"[{vertex.describe()}] was scheduled before its gradient existed")
         gradient = gradients.pop(id(vertex))
-        for operand, part in zip(vertex.edges, emit(vertex, gradient), strict=True):
+        for operand, part in zip(plan.edges(vertex), emit(vertex, gradient), strict=True):
             if operand is not None:
                 known = gradients.get(id(operand))
                 gradients[id(operand)] = part if known is None else add(known, part)

@@ -23,6 +23,7 @@ from .program import Program, build
 from .rules import OutOfRangeError, TorshError
 from .state import ambient_trace
 from .stats import counts
+from .traces import freeze
 
 CACHE_SIZE = 1024
 
@@ -96,6 +97,7 @@ class Request:
         self.key: list[Any] = []
         self.runtime: dict[int, tuple[Any, ...]] = {}  # by node id: references to runtime values
         self._seen: dict[int, int] = {}
+        self.leaves: list[Node] = []  # a node for each input array
         self.must: set[int] = {id(n) for n in wanted} if keep else set()
         self.planned: Sequence[Node] = ()
         self.freeing: Sequence[Node] = ()
@@ -118,6 +120,7 @@ class Request:
         if slot is None:  # inputs are told apart by their array, not by the node that shows it
             slot = self._seen[id(value)] = len(self.arrays)
             self.arrays.append(value)
+            self.leaves.append(node)
         return ~slot
 
     def scalars(self, node: Node) -> tuple[Any, ...]:
@@ -224,6 +227,8 @@ def _program(
 def _execute(program: Program, request: Request) -> Sequence[Any]:
     """Run, check, commit; returns the gradients.  No lock while XLA works: a callback may read Tensors."""
     counts["programs run"] += 1
+    if ambient_trace() is not None:
+        freeze((*request.pending, *request.leaves))
     values, gradients, flags = _call(program, request)
     for guard, flag in zip(request.guards, flags, strict=True):
         bad, index = np.asarray(flag)

@@ -81,6 +81,8 @@ class Node:
         if self.call is None:
             return "leaf"
         numbers = [r if not isinstance(r, Node) else "tensor" for r in self.runtime]
+        if len(numbers) != len(self.call.present):  # let go of, with the graph
+            numbers = ["·"] * len(self.call.present)
         return str(self.call.describe(dict(zip(self.call.present, numbers, strict=True))))
 
     def missing(self) -> str | None:

@@ -20,7 +20,8 @@ from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
-from .storage import note_read
+from .state import STATE
+from .storage import note_read, note_read_by_trace
 from .tensor import Tensor, apply, apply_view
 
 
@@ -101,7 +102,7 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
     if is_floating(t.dtype):
         raise ArgumentTypeError(f"[getitem] an index tensor must be integer or bool, got {t.dtype}")
     if t.dtype != bool:
-        if t.ndim == 0 and not t._node.traced and isinstance(entry, Tensor):
+        if t.ndim == 0 and not t._node.traced and isinstance(entry, Tensor) and not STATE.tapes:
             return [int(t)]
         return [_long(t)]
     return _mask(t, x, before)
@@ -110,8 +111,9 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
 def _long(t: Tensor) -> Tensor:
     """Indices in int64; those known now stay known, so that they are checked at the call."""
     value = t._node.value
-    if t.dtype == int64 or value is None or t._node.traced:
-        return cast(t, int64)
+    if t.dtype == int64 or value is None or t._node.traced or STATE.tapes:
+        return cast(t, int64)  # on a tape, too: a replay may bring other indices
+    note_read_by_trace((t,))
     return Tensor(constant(np.asarray(value).astype(np.int64)))
 
 
@@ -208,9 +210,11 @@ def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
             raise OutOfRangeError(
                 f"[getitem] index {int(bad.flat[0])} is out of range for axis {axis} of extent {extent}"
             )
-        if not (host < 0).any():
+        if not (host < 0).any() and not STATE.tapes:
             return index
-        return Tensor(constant(np.where(host < 0, host + extent, host)))
+        if not STATE.tapes:
+            note_read_by_trace((index,))
+            return Tensor(constant(np.where(host < 0, host + extent, host)))
     wrapped = choose(index < 0, index + extent, index)
     if not _is_known(wrapped):
         what = f"axis {axis} of extent {extent}, shape {list(x.shape)}"

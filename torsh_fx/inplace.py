@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import arithmetic, docs
-from .arithmetic import cast, filled, is_number, operand
+from .arithmetic import cast, clone, filled, is_number, operand
 from .dtypes import category
 from .rules import ArgumentTypeError
 from .tensor import Tensor
@@ -48,8 +48,12 @@ def copy_(self: Tensor, source: Any) -> Tensor:
     """
     from .shaping import expand
 
-    value = filled(source, self.dtype, self.shape) if is_number(source) else cast(operand("copy_", source), self.dtype)
-    return self._write(value if value.shape == self.shape else expand(value, *self.shape), "copy_")
+    if is_number(source):
+        return self._write(filled(source, self.dtype, self.shape), "copy_")
+    value = cast(operand("copy_", source), self.dtype)
+    # A node of its own even where nothing changes: the two tensors go separate ways from here.
+    value = clone(value) if value.shape == self.shape else expand(value, *self.shape)
+    return self._write(value, "copy_")
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

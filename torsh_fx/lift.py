@@ -19,7 +19,7 @@ from .graph import Node, Slot, next_serial
 from .rules import AutogradError
 from .rules.call import Aval
 from .rules.context import config
-from .state import STATE
+from .state import STATE, ambient_trace
 from .tensor import Tensor, from_array
 
 
@@ -36,6 +36,9 @@ class Inside:
         self.flags: list[bool] = []  # requires_grad of the call's Tensors, in tree order
         self.user_x64 = bool(config.jax_enable_x64)
         self.tracking = STATE.grad
+        around = ambient_trace()
+        # Traced anew at each call, unless a jit (ours or theirs) keeps what is traced.
+        self.fresh = name != "jit" and (around is None or any(around == own for own in STATE.own_traces))
         self.gave_tensor = False
         self.__name__ = getattr(fn, "__name__", name)
 
@@ -46,6 +49,8 @@ class Inside:
             if flag:
                 t.requires_grad_()
         grad, STATE.grad = STATE.grad, True
+        if self.fresh:
+            STATE.own_traces.append(ambient_trace())
         try:
             with jax.enable_x64(self.user_x64):
                 out = self.fn(*args, **kwargs)
@@ -53,6 +58,8 @@ class Inside:
                 self._refuse_captured(out, born)
         finally:
             STATE.grad = grad
+            if self.fresh:
+                STATE.own_traces.pop()
         value, aux = out if self.has_aux else (out, None)
         if self.scalar:
             self.gave_tensor = is_tensor(value)

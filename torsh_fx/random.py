@@ -18,12 +18,12 @@ from . import docs
 from .arithmetic import operand
 from .creation import _extents, _place
 from .dtypes import as_dtype, get_default_dtype, int64, is_floating
-from .graph import leaf
+from .graph import leaf, next_serial
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
 from .rules.kinds import integer_of, shown
 from .rules.op import OPS
-from .state import STATE, is_staging
 from .tensor import Tensor, apply
+from .traces import staged_by_others, trace_start
 
 
 class Generator:
@@ -49,6 +49,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
+        self._born = next_serial()
         self._seed: Any = 0
         self._counter: Any = 0
         self.manual_seed(secrets.randbits(63) if seed is None else seed)
@@ -121,6 +122,7 @@ def _flatten(g: Generator) -> tuple[tuple[Any, Any], None]:
 def _unflatten(_: None, children: Any) -> Generator:
     out = Generator.__new__(Generator)
     out._lock = threading.Lock()
+    out._born = next_serial()
     out._seed, out._counter = children
     return out
 
@@ -141,16 +143,16 @@ def manual_seed(seed: int) -> Generator:
 
 
 def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
-    if generator is None:
-        if is_staging() and not STATE.own_trace:
-            raise AutogradError(
-                f"[{op}] a draw inside jax.jit would be the same number in every call; pass the function a "
-                "torsh_fx.Generator as an argument, and generator= here"
-            )
-        generator = default_generator
-    if not isinstance(generator, Generator):
-        raise ArgumentTypeError(f"[{op}] generator must be a torsh_fx.Generator, got {type(generator).__name__}")
-    seed, counter = generator.draw()
+    given = default_generator if generator is None else generator
+    if not isinstance(given, Generator):
+        raise ArgumentTypeError(f"[{op}] generator must be a torsh_fx.Generator, got {type(given).__name__}")
+    outside = not isinstance(given._counter, jax.core.Tracer) and given._born < trace_start()
+    if outside and staged_by_others():
+        raise AutogradError(
+            f"[{op}] a draw inside jax.jit would be the same number in every call; pass the function a "
+            "torsh_fx.Generator as an argument, and generator= here"
+        )
+    seed, counter = given.draw()
     place = {"seed": _value(seed), "counter": _value(counter)}
     return apply(OPS[op], **place, **params)
 

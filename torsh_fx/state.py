@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ class _State(threading.local):
         self.grad = True
         self.eager = False
         self.tapes: list[Any] = []
+        self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
 
 
@@ -163,6 +165,9 @@ def is_grad_enabled() -> bool:
 
 
 def _decorate(fn: F, mode: bool) -> F:
+    if inspect.isgeneratorfunction(fn):
+        return _decorate_generator(fn, mode)
+
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         before, STATE.grad = STATE.grad, mode
@@ -191,3 +196,29 @@ class eager:
 
     def __exit__(self, *exc: object) -> None:
         STATE.eager = self.before
+
+
+def _decorate_generator(fn: F, mode: bool) -> F:
+    """The mode holds while the generator runs, not while it waits."""
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        inner = fn(*args, **kwargs)
+        step = functools.partial(next, inner)
+        while True:
+            before, STATE.grad = STATE.grad, mode
+            try:
+                value = step()
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                STATE.grad = before
+            try:
+                step = functools.partial(inner.send, (yield value))
+            except GeneratorExit:
+                inner.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(inner.throw, error)
+
+    return wrapped  # type: ignore[return-value]

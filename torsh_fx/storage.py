@@ -13,9 +13,10 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .graph import Node, next_serial
+from .graph import Node
 from .rules.op import Row
-from .state import STATE, ambient_trace, is_staging
+from .state import STATE, ambient_trace
+from .traces import freeze
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 class Cell:
     """Storage: which node holds the value now, and who else looks at it."""
 
-    __slots__ = ("born", "frozen", "node", "version", "views")
+    __slots__ = ("aliased", "born", "node", "version", "views")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.version = 0
         self.views: list[weakref.ref[Tensor]] = []
-        self.frozen = False  # a foreign trace holds the value as a constant
+        self.aliased = False  # a detached tensor shares it
         self.born = node.serial
 
 
@@ -44,41 +45,17 @@ class View:
 
 
 def note_read(t: Tensor) -> None:
-    """Warn where a value that a tape recorded becomes a Python value: a replay cannot follow."""
-    if any(tape.made(t._cell.node) for tape in STATE.tapes):
-        warnings.warn(
-            "a recorded value was read while recording; what depends on it is frozen on the tape", stacklevel=4
-        )
+    """A value becomes a Python value: no tape can follow it, and a staged program holds it."""
+    if STATE.tapes:
+        warnings.warn("a value was read while recording; what depends on it is frozen on the tape", stacklevel=4)
+    if ambient_trace() is not None:
+        note_read_by_trace((t,))
 
 
 def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
-    """Freeze tensors from outside whose values a staged program now holds as constants."""
-    if STATE.own_trace or not is_staging():
-        return
-    start = trace_start()
+    """Freeze tensors from outside, and the bases of views, that a staged program has read."""
     for t in tensors:
-        while True:
-            if not t._cell.node.traced and t._cell.born < start:
-                t._cell.frozen = True
-            if t._view is None:
-                break
+        freeze((t._cell.node,))
+        while t._view is not None:
             t = t._view.base
-
-
-# NOTE [trace start]: JAX does not say when a trace began.  The first time one is
-# seen (any Tensor made from an array looks) its place in program order is noted.
-_traces: list[tuple[Any, int]] = []
-
-
-def trace_start() -> int:
-    """Serial number at which the ambient trace was first seen; 0 outside any."""
-    trace = ambient_trace()
-    if trace is None:
-        return 0
-    for known, serial in _traces:
-        if known == trace:
-            return serial
-    now = next_serial()
-    _traces.append((trace, now))
-    del _traces[:-32]
-    return now
+            freeze((t._cell.node,))

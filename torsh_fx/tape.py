@@ -19,7 +19,8 @@ from .dtypes import float64, is_floating
 from .graph import Node, Pullback, bind, caller_line, leaf, pullback
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
-from .rules.call import Aval
+from .rules.applying import check_indices
+from .rules.call import Aval, Call
 from .state import STATE, ambient_trace, own_trace
 from .tensor import Tensor, from_array
 
@@ -257,10 +258,21 @@ class Tape:
                 args[i] = wide.hold(args[i]) if wide else jax.lax.stop_gradient(args[i])
         numbers = [env[id(r)] if isinstance(r, Node) else r for r in e.runtime]
         call = widened(e.node.call) if wide else e.node.call
+        if isinstance(call, Call) and call.op.bounds_fn is not None:
+            _check_bounds(call, args, numbers)
         value = bind(call, *args, *numbers)
         if wide:
             return wide.hold(_widen(value)) if e.stop else _widen(value)
         return jax.lax.stop_gradient(value) if e.stop else value
+
+
+def _check_bounds(call: Call, args: list[Any], numbers: list[Any]) -> None:
+    """Indices that are known are checked in a replay as they are at a call."""
+    assert call.op.bounds_fn is not None
+    given = {**dict(zip(call.op.operands, args, strict=False)), **dict(zip(call.present, numbers, strict=True))}
+    for name, (extent, what) in call.op.bounds_fn(call).items():
+        if not isinstance(given[name], jax.core.Tracer):
+            check_indices(call.name, given[name], extent, what)
 
 
 class Wide:

@@ -26,7 +26,8 @@ from .rules.context import config
 from .rules.kinds import axis_of
 from .rules.op import OPS, Row
 from .state import STATE
-from .storage import Cell, View, note_read, note_read_by_trace, trace_start
+from .storage import Cell, View, note_read, note_read_by_trace
+from .traces import is_frozen, trace_start
 from .writing import write
 
 if TYPE_CHECKING:
@@ -181,6 +182,11 @@ class Tensor(Methods):
             if mode:
                 return self
             raise AutogradError("requires_grad can only be switched off on a leaf; use detach() on a result")
+        if mode and is_frozen(self._node):
+            raise AutogradError(
+                "this tensor was read inside jax.jit (or another trace), which holds its value as a constant: its "
+                "gradient would be lost there; pass it to the function as an argument"
+            )
         if mode and self._slot is None:
             self._slot = Slot(self._node.aval)
         self._edge = self._slot if mode else None
@@ -285,7 +291,7 @@ class Tensor(Methods):
         """
         if self._current_edge() is None:
             raise AutogradError("retain_grad() needs a tensor that requires grad")
-        if not self.is_leaf and not self._retains:
+        if not self.is_leaf:
             from .autograd import retain
 
             retain(self)
@@ -299,14 +305,9 @@ class Tensor(Methods):
         """
         out = Tensor.__new__(Tensor)
         out._cell, out._edge, out._slot, out._view, out._retains = self._cell, None, None, self._view, False
-        node = self._node
-        if node.traced:  # to JAX, too, what is detached is a constant
-            stopped = Node(None, (), (), node.aval, value=jax.lax.stop_gradient(node.value))
-            out = Tensor(stopped)
-            out._view = View(self, OPS["clone"], {})
-        elif self._view is not None:
+        out._stop = out._cell.aliased = True
+        if self._view is not None:
             self._view.base._cell.views.append(weakref.ref(out))
-        out._stop = True
         return out
 
     def detach_(self) -> Tensor:
@@ -317,7 +318,7 @@ class Tensor(Methods):
         """
         if self._view is not None:
             raise AutogradError("detach_() on a view is not possible; use detach()")
-        self._edge = None
+        self._edge, self._stop = None, True
         return self
 
     @property
@@ -350,11 +351,17 @@ class Tensor(Methods):
             >>> jnp.sum(tensor([1.0, 2.0]).jax()).item()
             3.0
         """
-        node = self._node
-        value = executor.force(node)
+        value = executor.force(self._operand())
         if not isinstance(value, jax.core.Tracer):
             note_read_by_trace((self,))
         return value  # type: ignore[no-any-return]
+
+    def _operand(self) -> Node:
+        """The node that ops read: of a detached tensor under a trace, a constant to JAX as well."""
+        node = self._node
+        if self._stop and node.traced:
+            return Node(None, (), (), node.aval, value=jax.lax.stop_gradient(node.value))
+        return node
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A read-only snapshot as a NumPy array; later writes do not show in it.
@@ -465,8 +472,8 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     """
     for name, value in params.items():
         if isinstance(value, Tensor):
-            params[name] = value._node
-    nodes = [t._node for t in operands]
+            params[name] = value._operand()
+    nodes = [t._operand() if t._stop else t._node for t in operands]
     node = record(row, nodes, [t._edge for t in operands], params)
     if STATE.tapes:
         for tape in STATE.tapes:

@@ -15,6 +15,7 @@ import jax
 
 from . import docs
 from .lift import Inside, call, is_tensor, refuse_on_tape
+from .rules import AutogradError
 from .rules.context import config
 from .state import STATE
 from .tensor import Tensor, from_array
@@ -268,11 +269,11 @@ def _plain(inside: Inside, primals: Sequence[Any]) -> list[Any]:
     refuse_on_tape(inside.name)
     flat, tree = jax.tree.flatten(tuple(primals), is_leaf=is_tensor)
     inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
-    for t in flat:
-        if is_tensor(t) and not t.is_leaf:
-            from .rules import AutogradError
-
-            raise AutogradError(f"[{inside.name}] a primal has history ([{t._edge.describe()}]); detach() it first")
+    if STATE.grad and any(is_tensor(t) and t.requires_grad for t in flat):
+        raise AutogradError(
+            f"[{inside.name}] a primal requires grad, but the result would not belong to its graph; detach() it, or "
+            f"call {inside.name} under torsh_fx.no_grad()"
+        )
     bare = [from_array(t.jax()) if is_tensor(t) else t for t in flat]
     return list(jax.tree.unflatten(tree, bare))
 
