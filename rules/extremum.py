@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -139,6 +140,12 @@ def _arg_check(op: str) -> Any:
     return check
 
 
+def _search(find: Callable[..., Array], x: Array, dim: int | None, keepdim: bool) -> Array:
+    if dim is None or x.ndim == 0:
+        return find(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
+    return find(x, axis=dim, keepdims=keepdim)
+
+
 @general(samples=_arg, differentiable=False, torch="argmax")
 def argmax(x: Array, *, dim: int | None = None, keepdim: bool = False) -> Array:
     """Index of the largest value, the first of several; NaN counts as largest.
@@ -161,9 +168,7 @@ def argmax(x: Array, *, dim: int | None = None, keepdim: bool = False) -> Array:
         >>> argmax(jnp.array([1, 5, 2])).item()
         1
     """
-    if dim is None or x.ndim == 0:
-        return jnp.argmax(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
-    return jnp.argmax(x, axis=dim, keepdims=keepdim)
+    return _search(jnp.argmax, x, dim, keepdim)
 
 
 @general(samples=_arg, differentiable=False, torch="argmin")
@@ -188,9 +193,7 @@ def argmin(x: Array, *, dim: int | None = None, keepdim: bool = False) -> Array:
         >>> argmin(jnp.array([1, 5, 2])).item()
         0
     """
-    if dim is None or x.ndim == 0:
-        return jnp.argmin(x.reshape(-1)).reshape((1,) * x.ndim if keepdim else ())
-    return jnp.argmin(x, axis=dim, keepdims=keepdim)
+    return _search(jnp.argmin, x, dim, keepdim)
 
 
 for _row in (argmax, argmin):

@@ -281,6 +281,8 @@ SINGLE = [
     Bad("promote_types: text", lambda w: tx.promote_types("real", tx.int64), TYPE, "dtype 'real'"),
     # elementwise
     Bad("x + 10**400", lambda w: w.x + 10**400, VALUE, "float64"),
+    Bad("depthwise_conv2d: rank", lambda w: F.depthwise_conv2d(w.x, w.x), SHAPE, "depthwise_conv2d.*channel"),
+    Bad("separable_conv2d: rank", lambda w: F.separable_conv2d(w.x, w.x, w.x), SHAPE, "depthwise_conv2d.*channel"),
     Bad("i + 2**63", lambda w: w.i + 2**63, VALUE, "add_scalar.*does not fit in int64"),
     Bad("i == 2**70", lambda w: w.i == 2**70, VALUE, "eq.*int64"),
     Bad("maximum(i8, 300)", lambda w: tx.maximum(w.i8, 300), VALUE, "maximum.*300.*int8"),

@@ -308,3 +308,21 @@ def test_half_precision_stays_half(dtype):
     loss = F.cross_entropy(out, tx.tensor([[0, 1, 1]]))
     loss.backward()
     assert {t.dtype.name for t in (out, loss, x.grad, w.grad)} == {dtype}
+
+
+def test_depthwise_and_separable_are_grouped_convolutions():
+    x = tx.tensor(np.arange(36, dtype=np.float32).reshape(1, 2, 3, 6) / 10, requires_grad=True)
+    depth = tx.tensor(np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 1, 2, 2), requires_grad=True)
+    point = tx.tensor(np.linspace(1, 2, 12, dtype=np.float32).reshape(3, 4, 1, 1), requires_grad=True)
+    ours = F.separable_conv2d(x, depth, point, tx.ones(3), stride=(1, 2), padding=1)
+    (ours * ours).sum().backward()
+    got = [ours.detach(), x.grad, depth.grad, point.grad]
+    for t in (x, depth, point):
+        t.grad = None
+    plain = F.conv2d(F.conv2d(x, depth, None, (1, 2), 1, 1, groups=2), point, tx.ones(3))
+    (plain * plain).sum().backward()
+    for a, b in zip(got, [plain.detach(), x.grad, depth.grad, point.grad], strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+    assert F.depthwise_conv2d(x[0], depth).shape == (4, 2, 5)
+    with pytest.raises(tx.ShapeMismatchError, match="depthwise_conv2d"):
+        F.depthwise_conv2d(tx.ones(3), depth)

@@ -25,6 +25,7 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "cross_entropy",
+    "depthwise_conv2d",
     "gelu",
     "leaky_relu",
     "linear",
@@ -33,6 +34,7 @@ __all__ = [
     "nll_loss",
     "one_hot",
     "relu",
+    "separable_conv2d",
     "sigmoid",
     "softmax",
     "tanh",
@@ -396,3 +398,67 @@ conv3d = _convolution("conv3d", 3)
 conv_transpose1d = _transposed("conv_transpose1d", 1)
 conv_transpose2d = _transposed("conv_transpose2d", 2)
 conv_transpose3d = _transposed("conv_transpose3d", 3)
+
+
+def depthwise_conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1
+) -> Tensor:
+    """2-D convolution of each channel by itself: ``conv2d`` with as many groups as channels.
+
+    Args:
+        input: [N, C, H, W] or [C, H, W].
+        weight: [C·multiplier, 1, kh, kw].
+        bias: [C·multiplier].
+        stride, padding, dilation: a number or 2; padding also "same", "valid".
+
+    Returns:
+        [N, C·multiplier, H', W'] in input's dtype.
+
+    Raises:
+        ShapeMismatchError, ArgumentTypeError, ArgumentValueError: bad input, as ``conv2d``.
+
+    Gradient: that of ``conv2d``.
+    Source: ``rules.conv2d`` with groups.
+    Example:
+        >>> depthwise_conv2d(ones(1, 2, 3, 3), ones(2, 1, 3, 3)).reshape(-1)
+        tensor([9., 9.])
+    """
+    t = operand("depthwise_conv2d", input)
+    if t.ndim not in (3, 4):
+        raise ShapeMismatchError(
+            "[depthwise_conv2d] input needs a channel axis", expected=("N", "C", "H", "W"), got=t.shape
+        )
+    return conv2d(t, weight, bias, stride, padding, dilation, groups=t.shape[-3])
+
+
+def separable_conv2d(
+    input: Tensor,
+    depthwise: Tensor,
+    pointwise: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+) -> Tensor:
+    """2-D convolution of each channel by itself, then a 1 × 1 convolution across them.
+
+    Args:
+        input: [N, C, H, W] or [C, H, W].
+        depthwise: [C·multiplier, 1, kh, kw].
+        pointwise: [out, C·multiplier, 1, 1].
+        bias: [out].
+        stride, padding, dilation: of the first convolution.
+
+    Returns:
+        [N, out, H', W'] in input's dtype.
+
+    Raises:
+        ShapeMismatchError, ArgumentTypeError, ArgumentValueError: bad input, as ``conv2d``.
+
+    Gradient: that of the two convolutions.
+    Source: Chollet, arXiv 1610.02357; ``rules.conv2d`` twice.
+    Example:
+        >>> separable_conv2d(ones(1, 2, 3, 3), ones(2, 1, 3, 3), ones(1, 2, 1, 1)).item()
+        18.0
+    """
+    return conv2d(depthwise_conv2d(input, depthwise, None, stride, padding, dilation), pointwise, bias)
