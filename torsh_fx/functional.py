@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -342,7 +343,7 @@ def _tuple(op: str, value: Any, n: int) -> tuple[int, ...]:
     raise ArgumentTypeError(f"[{op}] expected an integer or {n} of them, got {value!r}")
 
 
-def _convolution(name: str, n: int) -> Any:
+def _convolution(name: str, n: int) -> Callable[..., Tensor]:
     def conv(
         input: Tensor,
         weight: Tensor,
@@ -361,7 +362,7 @@ def _convolution(name: str, n: int) -> Any:
     return conv
 
 
-def _transposed(name: str, n: int) -> Any:
+def _transposed(name: str, n: int) -> Callable[..., Tensor]:
     def conv(
         input: Tensor,
         weight: Tensor,
