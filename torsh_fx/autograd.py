@@ -15,7 +15,7 @@ from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
 from .rules.op import OPS
-from .state import STATE, ambient_trace
+from .state import STATE, ambient_trace, no_grad, set_grad_enabled
 from .tensor import Tensor, apply
 from .traces import trace_start
 from .writing import check_writable
@@ -30,9 +30,10 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
         vertex = _vertex(root)
         seed = _seed(root, gradient)
         plan = discover(vertex)
-        _check_leaves(plan.leaves, _is_traced(plan, root, seed))
+        traced = _is_traced(plan, root, seed)
+        _check_leaves(plan.leaves, traced)
         existing, twins = _existing(plan.leaves)
-        if _must_emit(plan, root, seed, create_graph):
+        if traced or _must_emit(plan, create_graph):
             found, retained = _emit(plan, vertex, seed, create_graph)
             gradients = [found[id(leaf)] for leaf in plan.leaves]
             summed = [
@@ -42,8 +43,7 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
             if not create_graph:
                 executor.run([g for g in (*summed, *retained.values()) if not g.traced])
             if not retain_graph:
-                for node in plan.order:
-                    executor.free(node)
+                executor.free(plan)
         else:
             known_nodes = [None if t is None else t._node for t in existing]
             summed = executor.run_backward(plan, vertex, root._node, seed._node, known_nodes, retain_graph)
@@ -67,11 +67,8 @@ def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
                 "that does not outlive the trace; make the leaf inside, or use the functional torsh_fx.grad"
             )
         if slot.grad is not None:
-            before, STATE.grad = STATE.grad, False
-            try:
+            with no_grad():
                 check_writable(slot.grad, slot.grad, "backward")
-            finally:
-                STATE.grad = before
 
 
 def _existing(leaves: Sequence[Slot]) -> tuple[list[Tensor | None], dict[int, int]]:
@@ -165,8 +162,7 @@ def grad(
             executor.run([g for g in totals if g is not None and not g.traced])
         if not retain_graph:
             for plan in plans:
-                for node in plan.order:
-                    executor.free(node)
+                executor.free(plan)
     return tuple(None if g is None else Tensor(g, g if g.edges else None) for g in totals)
 
 
@@ -226,11 +222,9 @@ def ones_node(aval: Any) -> Node:
     return _ones[aval]
 
 
-def _must_emit(plan: Plan, root: Tensor, seed: Tensor, create_graph: bool) -> bool:
+def _must_emit(plan: Plan, create_graph: bool) -> bool:
     """Do VJP nodes have to exist at record time, or can the program expand them?"""
-    if create_graph or STATE.tapes or STATE.eager or _is_traced(plan, root, seed):
-        return True
-    if any(node.call.foreign for node in plan.order):
+    if create_graph or STATE.tapes or STATE.eager or any(node.call.foreign for node in plan.order):
         return True
     return bool(_retained) and any(node in _retained for node in plan.order)
 
@@ -272,11 +266,8 @@ def _emit(
     if differentiable and isinstance(seed._current_edge(), Slot):
         seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
     start = seed._node
-    before, STATE.grad = STATE.grad, differentiable  # else gradients are constants, to JAX as well
-    try:
+    with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
         found = propagate(plan, vertex, start, emit, add)
-    finally:
-        STATE.grad = before
     return {**found, **caught}, retained
 
 

@@ -66,8 +66,7 @@ def run_backward(
         program = _program(request, plan, root, seed, existing)
     gradients = _execute(program, request)
     if not retain:
-        for n in plan.order:
-            free(n)
+        free(plan)
     return [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)]
 
 
@@ -77,11 +76,12 @@ def residual_nodes(node: Node) -> list[Node]:
     return [node if isinstance(k, str) else node.inputs[k] for k in keys]
 
 
-def free(node: Node) -> None:
-    """Mark a node's history as used up, and let go of it."""
-    node.freed = True
-    if node.value is not None:
-        node.inputs, node.runtime, node.guard = (), (), None
+def free(plan: Plan) -> None:
+    """Mark the history that a backward walked as used up, and let go of it."""
+    for node in plan.order:
+        node.freed = True
+        if node.value is not None:
+            node.inputs, node.runtime, node.guard = (), (), None
 
 
 class Request:
@@ -227,8 +227,6 @@ def _program(
 def _execute(program: Program, request: Request) -> Sequence[Any]:
     """Run, check, commit; returns the gradients.  No lock while XLA works: a callback may read Tensors."""
     counts["programs run"] += 1
-    if ambient_trace() is not None:
-        freeze((*request.pending, *request.leaves))
     values, gradients, flags = _call(program, request)
     for guard, flag in zip(request.guards, flags, strict=True):
         bad, index = np.asarray(flag)
@@ -245,6 +243,7 @@ def _call(program: Program, request: Request) -> Any:
         with jax.enable_x64(True):
             if ambient_trace() is None:
                 return program(request.arrays, request.floats, request.ints)
+            freeze((*request.pending, *request.leaves))
             with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
                 return program(request.arrays, request.floats, request.ints)
     except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from .dtypes import is_floating
 from .rules.applying import bind_call
 from .rules.call import Aval, Call
 from .rules.op import OPS
@@ -165,7 +165,7 @@ class Pullback:
         return None
 
     def active(self, i: int) -> bool:
-        return bool(jnp.issubdtype(self.avals[i].dtype, jnp.floating))
+        return is_floating(self.avals[i].dtype)
 
     # What Pullback needs of the call it differentiates:
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .dtypes import is_floating
 from .graph import Node, Slot, next_serial
 from .rules import AutogradError
 from .rules.call import Aval
@@ -120,7 +121,7 @@ class Foreign:
         return None
 
     def active(self, i: int) -> bool:
-        return bool(jnp.issubdtype(self.avals[i].dtype, jnp.floating))
+        return is_floating(self.avals[i].dtype)
 
     def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
         return ()
@@ -133,9 +134,7 @@ class Foreign:
 
     def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
         seeds = [
-            g
-            if j == self.k
-            else np.zeros(a.shape, a.dtype if jnp.issubdtype(a.dtype, jnp.floating) else jax.dtypes.float0)
+            g if j == self.k else np.zeros(a.shape, a.dtype if is_floating(a.dtype) else jax.dtypes.float0)
             for j, a in enumerate(self.outs)
         ]
         return self.pull(seeds)[i]
@@ -187,7 +186,7 @@ def _recorded(
         if not was_tensor:
             results.append(value)
             continue
-        keep = tuple(edges.values()) if jnp.issubdtype(value.dtype, jnp.floating) else ()
+        keep = tuple(edges.values()) if is_floating(out_avals[k].dtype) else ()
         node = Node(Foreign(inside.name, pull, k, out_avals, arg_avals), (), (), out_avals[k], keep, value)
         results.append(Tensor(node, node if keep else None))
     return jax.tree.unflatten(shape[0], results)

@@ -82,18 +82,17 @@ class set_grad_enabled:
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, (bool, np.bool_)):
             raise ArgumentTypeError(f"set_grad_enabled takes True or False, got {type(mode).__name__}")
-        self.previous: list[bool] = [STATE.grad]
-        self.mode = bool(mode)
+        self.previous, self.mode = STATE.grad, bool(mode)
         STATE.grad = self.mode
 
     def __enter__(self) -> None:
         STATE.grad = self.mode
 
     def __exit__(self, *exc: object) -> None:
-        STATE.grad = self.previous[-1]
+        STATE.grad = self.previous
 
     def __call__(self, fn: F) -> F:
-        STATE.grad = self.previous[-1]  # the constructor switched, a decorator must not
+        STATE.grad = self.previous  # the constructor switched, a decorator must not
         return _decorate(fn, self.mode)
 
 
@@ -170,11 +169,8 @@ def _decorate(fn: F, mode: bool) -> F:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        before, STATE.grad = STATE.grad, mode
-        try:
+        with set_grad_enabled(mode):
             return fn(*args, **kwargs)
-        finally:
-            STATE.grad = before
 
     return wrapped  # type: ignore[return-value]
 
@@ -206,13 +202,11 @@ def _decorate_generator(fn: F, mode: bool) -> F:
         inner = fn(*args, **kwargs)
         step = functools.partial(next, inner)
         while True:
-            before, STATE.grad = STATE.grad, mode
             try:
-                value = step()
+                with set_grad_enabled(mode):
+                    value = step()
             except StopIteration as stop:
                 return stop.value
-            finally:
-                STATE.grad = before
             try:
                 step = functools.partial(inner.send, (yield value))
             except GeneratorExit:

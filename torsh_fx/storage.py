@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .graph import Node
 from .rules.op import Row
-from .state import STATE, ambient_trace
+from .state import STATE
 from .traces import freeze
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def note_read(t: Tensor) -> None:
     """A value becomes a Python value: no tape can follow it, and a staged program holds it."""
     if STATE.tapes:
         warnings.warn("a value was read while recording; what depends on it is frozen on the tape", stacklevel=4)
-    if ambient_trace() is not None:
-        note_read_by_trace((t,))
+    note_read_by_trace((t,))
 
 
 def note_read_by_trace(tensors: Sequence[Tensor]) -> None:

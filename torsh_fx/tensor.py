@@ -25,7 +25,7 @@ from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMisma
 from .rules.context import config
 from .rules.kinds import axis_of
 from .rules.op import OPS, Row
-from .state import STATE
+from .state import STATE, no_grad
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
 from .writing import write
@@ -336,11 +336,8 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise ArgumentTypeError(f"data must be a Tensor, got {type(value).__name__}")
-        before, STATE.grad = STATE.grad, False
-        try:
+        with no_grad():
             self._write(value, "data")
-        finally:
-            STATE.grad = before
 
     # -- reading -------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from .graph import Slot
 from .record import kept_home, record
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .rules.op import OPS
-from .state import STATE
+from .state import STATE, enable_grad
 from .traces import is_frozen, trace_start
 
 if TYPE_CHECKING:
@@ -27,14 +27,10 @@ def write(self: Tensor, source: Tensor, op: str) -> Tensor:
     edge = source._current_edge()
     old, new = self._cell.node, source._node
     if not STATE.grad and (STATE.tapes or old.traced or new.traced):
-        STATE.grad = True  # the graft itself is not a constant
-        try:
-            node = record(OPS["graft"], (old, new), (None, None), {})
-        finally:
-            STATE.grad = False
-        self._cell.node, self._cell.version = node, self._cell.version + 1
-        return self
-    self._cell.node = kept_home(op, old, new, STATE.grad and edge is not None)
+        with enable_grad():  # the graft itself is not a constant
+            self._cell.node = record(OPS["graft"], (old, new), (None, None), {})
+    else:
+        self._cell.node = kept_home(op, old, new, STATE.grad and edge is not None)
     self._cell.version += 1
     if STATE.grad:
         self._stop = False
