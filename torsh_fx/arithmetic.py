@@ -223,7 +223,7 @@ def neg(x: Tensor) -> Tensor:
     return apply(OPS["neg"], x)
 
 
-# NOTE [exponents]: x² is several times faster with its exponent in the program,
+# NOTE [exponents]: x² is faster with its exponent in the program,
 # so the first exponent seen at a line of code goes there; when the same line
 # brings another one, exponents from there travel at run time.
 _exponents: dict[Any, float] = {}
