@@ -221,6 +221,11 @@ class Row:
         self._calls[key] = call
         return call
 
+    @property
+    def checked(self) -> bool:
+        """Must every call be looked at, since values can make it wrong?"""
+        return self.bounds_fn is not None or self.values_fn is not None
+
     def operand_name(self, i: int) -> str:
         return self.operands[0] if self.variadic else self.operands[i]
 

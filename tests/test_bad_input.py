@@ -271,6 +271,10 @@ SINGLE = [
     Bad("randperm: -1", lambda w: tx.randperm(-1), VALUE, "randperm.*-1"),
     Bad("rand: integers", lambda w: tx.rand(2, dtype=tx.int64), TYPE, "rand.*floating.*int64"),
     Bad("rand: generator", lambda w: tx.rand(2, generator=3), TYPE, "generator.*int"),
+    Bad("set_cache_size: text", lambda w: tx.set_cache_size("a"), TYPE, "set_cache_size.*integer.*str"),
+    Bad("set_cache_size: 0", lambda w: tx.set_cache_size(0), VALUE, "at least 1"),
+    Bad("persistent_cache: a number", lambda w: tx.persistent_cache(3), TYPE, "str or os.PathLike.*int"),
+    Bad("persistent_cache: empty", lambda w: tx.persistent_cache(""), VALUE, "local directory.*''"),
     Bad("manual_seed: text", lambda w: tx.manual_seed("a"), TYPE, "seed.*integer.*str"),
     Bad("manual_seed: 2**80", lambda w: tx.manual_seed(2**80), VALUE, "64 bits"),
     Bad("Generator: 1.5", lambda w: tx.Generator(1.5), TYPE, "seed.*integer.*float"),
@@ -551,7 +555,7 @@ def test_refused(bad: Bad) -> None:
 # What takes nothing that could be wrong, or is a class or a transform with tests of its own.
 ELSEWHERE = words(
     "is_grad_enabled get_default_dtype Tensor Report Tape CustomOp Generator eager grad hessian jacfwd jacrev jit jvp "
-    "linearize value_and_grad vjp vmap checkpoint record crosscheck backward explain stats "
+    "linearize value_and_grad vjp vmap checkpoint record crosscheck backward explain stats clear_cache "
     "data device dtype grad_fn is_leaf ndim requires_grad shape T contiguous is_contiguous is_floating_point numel "
     "nelement element_size dim detach jax tolist cpu double half bfloat16 long float int bool"
 )

@@ -59,6 +59,7 @@ from .arithmetic import tan as tan
 from .arithmetic import tanh as tanh
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
+from .compiling import compile as compile
 from .creation import arange as arange
 from .creation import as_device as device
 from .creation import as_tensor as as_tensor
@@ -97,6 +98,8 @@ from .dtypes import int64 as long
 from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
+from .executor import clear_cache as clear_cache
+from .explaining import explain as explain
 from .functional import gelu as gelu
 from .functional import leaky_relu as leaky_relu
 from .functional import unfold as unfold
@@ -105,6 +108,9 @@ from .indexing import index_select as index_select
 from .indexing import masked_fill as masked_fill
 from .indexing import take_along_dim as take_along_dim
 from .methods import attach as _attach
+from .persist import from_environment as _from_environment
+from .persist import persistent_cache as persistent_cache
+from .programs import set_cache_size as set_cache_size
 from .pytree import register as _register
 from .random import Generator as Generator
 from .random import default_generator as default_generator
@@ -210,7 +216,9 @@ __all__ = [
     "checkpoint",
     "chunk",
     "clamp",
+    "clear_cache",
     "clone",
+    "compile",
     "concat",
     "cos",
     "cosh",
@@ -227,6 +235,7 @@ __all__ = [
     "eq",
     "exp",
     "expand",
+    "explain",
     "eye",
     "flatten",
     "flip",
@@ -293,6 +302,7 @@ __all__ = [
     "ones",
     "ones_like",
     "permute",
+    "persistent_cache",
     "pow",
     "promote_types",
     "rand",
@@ -310,6 +320,7 @@ __all__ = [
     "rsqrt",
     "rules",
     "select",
+    "set_cache_size",
     "set_default_dtype",
     "set_grad_enabled",
     "sigmoid",
@@ -350,3 +361,4 @@ __version__ = "0.1.0"
 
 _attach()
 _register()
+_from_environment()

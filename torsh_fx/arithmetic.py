@@ -12,6 +12,7 @@ import numpy as np
 
 from . import docs
 from .dtypes import bool_, category, get_default_dtype, int64, is_floating, promote_types, result_type, with_number
+from .known import known, quick
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
 from .rules.op import OPS, Row
@@ -230,6 +231,7 @@ _exponents: dict[Any, float] = {}
 _RUNTIME = object()
 
 
+@quick
 @docs.shared(docs.POWER)
 def pow(x: Any, exponent: Any) -> Tensor:
     """xⁿ for a number or a Tensor as exponent; an integer x keeps its dtype for integer n.
@@ -286,6 +288,8 @@ def _binary(name: str, row: Row) -> Callable[[Any, Any], Tensor]:
 
 def _unary(name: str, row: Row, integers: bool) -> Callable[[Any], Tensor]:
     def function(x: Any) -> Tensor:
+        if x.__class__ is Tensor and (out := known(row, x)) is not None:
+            return out
         t = operand(name, x)
         if not integers and not is_floating(t.dtype):
             t = cast(t, get_default_dtype())

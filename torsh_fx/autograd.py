@@ -10,14 +10,15 @@ import numpy as np
 
 from . import executor
 from .engine import Plan, discover, leading_to, propagate
-from .graph import Node, Slot, add_nodes, pull
+from .graph import Node, Slot, add_nodes, leaf, pull
 from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
 from .rules.op import OPS
-from .state import STATE, ambient_trace, no_grad, set_grad_enabled
-from .tensor import Tensor, apply
+from .state import ambient_trace, here, no_grad, set_grad_enabled
+from .tensor import Tensor, apply, result
 from .traces import trace_start
+from .trail import Trail
 from .writing import check_writable
 
 _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
@@ -28,33 +29,140 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
     retain_graph = create_graph if retain_graph is None else retain_graph
     with executor.backward_lock():
         vertex = _vertex(root)
+        recorder = here()
+        trail = recorder.trail
+        usual = recorder.mode is not None and recorder.capture is None
+        if gradient is None and not create_graph and usual and vertex.trail is trail:
+            numbers = trail.event.leaves.get(vertex.code)
+            if numbers is not None and not _retained:  # the same backward was made here before
+                leaves = [trail.edges[k - 1] for k in numbers]
+                known: list[Node | None] = [None] * len(leaves)
+                twins: dict[int, int] = {}
+                if any(slot.grad is not None for slot in leaves):
+                    _check_leaves(leaves, False)
+                    existing, twins = _existing(leaves)
+                    known = [None if t is None else t._node for t in existing]
+                if not twins:
+                    _run(trail, vertex, None, leaves, known, retain_graph, None)
+                    return
         seed = _seed(root, gradient)
         plan = discover(vertex)
         traced = _is_traced(plan, root, seed)
         _check_leaves(plan.leaves, traced)
         existing, twins = _existing(plan.leaves)
         if traced or _must_emit(plan, create_graph):
-            found, retained = _emit(plan, vertex, seed, create_graph)
-            gradients = [found[id(leaf)] for leaf in plan.leaves]
-            summed = [
-                g if known is None else _sum(known._node, known._current_edge(), g)
-                for known, g in zip(existing, gradients, strict=True)
-            ]
-            if not create_graph:
-                executor.run([g for g in (*summed, *retained.values()) if not g.traced])
-            if not retain_graph:
-                executor.free(plan)
-        else:
-            known_nodes = [None if t is None else t._node for t in existing]
-            summed = executor.run_backward(plan, vertex, root._node, seed._node, known_nodes, retain_graph)
-            retained = {}
-        for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
-            summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
-        _store(plan.leaves, summed)
-        for tensor, node in retained.items():
-            if tensor._slot is None:
-                tensor._slot = Slot(node.aval)
-            _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+            _backward_on_record(plan, vertex, seed, existing, twins, retain_graph, create_graph)
+            return
+        known = [None if t is None else t._node for t in existing]
+        _run(trail, vertex, None if gradient is None else seed._node, plan.leaves, known, retain_graph, plan, twins)
+
+
+def _run(
+    trail: Trail,
+    vertex: Any,
+    seed: Node | None,
+    leaves: Sequence[Slot],
+    existing: Sequence[Node | None],
+    retain: bool,
+    plan: Plan | None,
+    twins: dict[int, int] | None = None,
+) -> None:
+    """Backward as the last event of what was recorded: one program with what is pending."""
+    numbers: dict[int, tuple[Any, ...]] = {}
+    root_code = trail.code_of(vertex, vertex) if not vertex.is_leaf and vertex.trail is trail else None
+    earlier: tuple[Any, ...] = ()
+    for n in (seed, *existing):
+        if n is not None:
+            executor.force_elsewhere(n)
+    if plan is not None:
+        earlier = _enter_earlier(trail, plan, numbers)
+        if not earlier and not twins and seed is None:
+            reached = tuple(map(trail.edge, plan.leaves))
+            trail.event.leaves = {**trail.event.leaves, root_code: reached}
+    codes = tuple(None if n is None else trail.place(n) for n in (seed, *existing))
+    doubled = tuple((twins or {}).items())
+    trail.event = trail.event.step(("backward", root_code, codes, retain, earlier, doubled))
+
+    def found() -> Plan:
+        nonlocal plan
+        if plan is None:
+            plan = discover(vertex)
+        return plan
+
+    def store(gradients: Sequence[Any]) -> None:
+        if not retain and plan is not None:
+            executor.free(plan)
+        fresh = [leaf(g, slot.aval) for slot, g in zip(leaves, gradients, strict=True)]
+        for k, twin in (twins or {}).items():  # one gradient tensor, assigned to two leaves, collects both
+            fresh[k] = fresh[twin] = finish(add_nodes(fresh[twin], fresh[k]))
+        _store(leaves, fresh)
+
+    executor.flush(executor.Back(vertex, found, seed, existing, retain, numbers, store), "backward()")
+
+
+def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What backward needs of vertices that earlier runs left behind; their part of the program's key."""
+    if all(v.trail is trail for v in plan.order):
+        return ()
+    place = {id(v): k for k, v in enumerate(plan.order)}
+    place.update({id(v): ~k for k, v in enumerate(plan.leaves)})
+    found: list[Any] = []
+    for v in plan.order:
+        edges = tuple(None if e is None else place[id(e)] for e in v.edges)
+        if v.trail is trail:
+            found.append((v.code, edges))
+            continue
+        residuals = executor.residual_nodes(v)
+        for r in (*residuals, *(r for r in v.runtime if isinstance(r, Node))):
+            executor.force_elsewhere(r)
+        refs: list[Any] = []
+        for r in v.runtime:
+            if isinstance(r, Node):
+                refs.append(trail.code_of(r, None))
+            elif isinstance(r, float):
+                refs.append(("f", len(trail.floats)))
+                trail.floats.append(r)
+            else:
+                refs.append(("i", len(trail.ints)))
+                trail.ints.append(r)
+        numbers[id(v)] = tuple(refs)
+        found.append((v.call, tuple(map(trail.place, residuals)), tuple(refs), edges))
+    return tuple(found)
+
+
+def _backward_on_record(
+    plan: Plan,
+    vertex: Any,
+    seed: Tensor,
+    existing: Sequence[Tensor | None],
+    twins: dict[int, int],
+    retain_graph: bool,
+    create_graph: bool,
+) -> None:
+    """Backward as recorded ops, where the gradients are tracers or will be differentiated or listed."""
+    found, retained = _emit(plan, vertex, seed, create_graph)
+    gradients = [found[id(leaf)] for leaf in plan.leaves]
+    summed = [
+        g if known is None else _sum(known._node, known._current_edge(), g)
+        for known, g in zip(existing, gradients, strict=True)
+    ]
+    if not create_graph:
+        _compute((*summed, *retained.values()))
+    if not retain_graph:
+        executor.free(plan)
+    for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
+        summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
+    _store(plan.leaves, summed)
+    for tensor, node in retained.items():
+        if tensor._slot is None:
+            tensor._slot = Slot(node.aval)
+        _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+
+
+def _compute(gradients: Sequence[Node]) -> None:
+    """Everything that can fail has run before gradients are stored; a compiled step runs as a whole."""
+    if here().capture is None:
+        executor.run([g for g in gradients if not g.traced])
 
 
 def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
@@ -91,12 +199,11 @@ def _existing(leaves: Sequence[Slot]) -> tuple[list[Tensor | None], dict[int, in
 def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
     """The last step, after everything that can fail: gradients into their slots."""
     for slot, node in zip(leaves, gradients, strict=True):
-        edge = node if node.edges else None
         if slot.grad is None:
-            slot.grad = Tensor(node, edge)
+            slot.grad = result(node)
         else:  # accumulation keeps the object
             cell = slot.grad._cell
-            cell.node, cell.version, slot.grad._edge = node, cell.version + 1, edge
+            cell.node, cell.version, slot.grad._edge = node, cell.version + 1, node if node.differentiable else None
 
 
 def grad(
@@ -159,11 +266,11 @@ def grad(
             if g is None and not allow_unused:
                 raise AutogradError(f"input {k} is not used by the outputs; pass allow_unused=True to get None for it")
         if not create_graph:
-            executor.run([g for g in totals if g is not None and not g.traced])
+            _compute([g for g in totals if g is not None])
         if not retain_graph:
             for plan in plans:
                 executor.free(plan)
-    return tuple(None if g is None else Tensor(g, g if g.edges else None) for g in totals)
+    return tuple(None if g is None else result(g) for g in totals)
 
 
 def retain(tensor: Tensor) -> None:
@@ -222,9 +329,20 @@ def ones_node(aval: Any) -> Node:
     return _ones[aval]
 
 
+def implicit_seeds() -> list[Node]:
+    """All nodes that ``ones_node`` gave."""
+    return list(_ones.values())
+
+
 def _must_emit(plan: Plan, create_graph: bool) -> bool:
     """Do VJP nodes have to exist at record time, or can the program expand them?"""
-    if create_graph or STATE.tapes or STATE.eager or any(node.call.foreign for node in plan.order):
+    if (
+        create_graph
+        or here().tapes
+        or here().eager
+        or here().capture is not None
+        or any(node.call.foreign for node in plan.order)
+    ):
         return True
     return bool(_retained) and any(node in _retained for node in plan.order)
 
@@ -244,6 +362,8 @@ def _emit(
     """The engine's second and third use: VJP nodes on the record, computed at once under a trace."""
     caught: dict[int, Node] = {}
     retained: dict[Tensor, Node] = {}
+    if here().capture is not None:
+        here().capture.check(plan.order)
 
     def emit(node: Node, g: Node) -> list[Node | None]:
         if targets is not None and id(node) in targets:
@@ -261,7 +381,7 @@ def _emit(
         return parts
 
     def add(a: Node, b: Node) -> Node:
-        return _sum(a, a if a.edges else None, b) if differentiable else finish(add_nodes(a, b))
+        return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
     if differentiable and isinstance(seed._current_edge(), Slot):
         seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
@@ -280,13 +400,13 @@ def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:
     edges: list[Any] = []
     for k in part.call.keys:
         edges.append(node if isinstance(k, str) else node.edges[k])
-    edges.append(g if g.edges else None)
+    edges.append(g if g.differentiable else None)
     active = tuple(e if part.call.active(i) else None for i, e in enumerate(edges))
     return active if any(e is not None for e in active) else ()
 
 
 def _sum(a: Node, edge: Any, b: Node) -> Node:
     out = add_nodes(a, b)
-    edges = (edge, b if b.edges else None)
+    edges = (edge, b if b.differentiable else None)
     out.edges = edges if any(e is not None for e in edges) else ()
     return finish(out)

@@ -19,6 +19,7 @@ from .rules import ArgumentTypeError, ArgumentValueError, TorshError
 from .rules.kinds import integer_of, shown
 from .rules.op import check_size
 from .shaping import sizes
+from .state import here
 from .tensor import Tensor, from_array
 from .traces import trace_start
 
@@ -80,6 +81,8 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 def _from_data(data: Any, dtype: Any) -> Tensor:
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, np.ndarray) and here().capture is not None:
+        here().capture.reason = "it makes a Tensor of a NumPy array, which may be another one next time"
     if isinstance(data, Tensor):
         data = data.detach().jax()
     if isinstance(data, jax.core.Tracer):

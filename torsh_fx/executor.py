@@ -1,34 +1,46 @@
-"""Running what was recorded: find it, key it, reuse or build its program, commit.
+"""Running a trail: who still holds what, which program that needs, run, commit.
 
-A run walks back from what is wanted to values that exist.  The nodes it meets,
-in program order, are the program; its key holds ops, static parameters and
-wiring, never a number, an id or a hash.  Numbers travel in one packed vector
-each for floats and integers, so a changing learning rate is the same program.
+Where a trail's path ends is the key of its program.  What comes out is what
+somebody can still read, told by reference counts: they also say which inputs
+nobody will miss, so that XLA may write into their memory.  A run that was made
+before, by the same path with the same holders, is one look into a dictionary.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from . import explaining
 from .engine import Plan
 from .graph import Guard, Node
-from .program import Program, build
+from .liveness import Needs, held, needs
+from .program import Program, build, forget_segments
+from .programs import CACHE
 from .rules import OutOfRangeError, TorshError
-from .state import ambient_trace
+from .state import ambient_trace, here
 from .stats import counts
 from .traces import freeze
+from .trail import Trail
 
-CACHE_SIZE = 1024
+Store = Callable[[Sequence[Any]], None]
 
-_lock = threading.RLock()
-_programs: OrderedDict[Any, list[tuple[int, Program]]] = OrderedDict()
+
+class Back(NamedTuple):
+    """A backward at the end of a trail."""
+
+    root: Any  # the vertex it starts at
+    plan: Callable[[], Plan]
+    seed: Node | None  # None for ones
+    existing: Sequence[Node | None]  # gradients already stored, per leaf
+    retain: bool
+    numbers: dict[int, tuple[Any, ...]]  # runtime references of vertices that earlier trails recorded
+    store: Store  # takes the gradients, per leaf
 
 
 def force(node: Node) -> Any:
@@ -38,151 +50,218 @@ def force(node: Node) -> Any:
     return node.value
 
 
+def force_elsewhere(node: Node) -> None:
+    """Compute what is pending, but not on this thread's trail."""
+    if node.value is None and node.trail is not here().trail:
+        run([node])
+
+
 def run(wanted: Sequence[Node]) -> None:
-    """Compute ``wanted`` in one program and commit every value that is still held."""
-    with _lock:
-        request = Request([n for n in wanted if n.value is None], keep=True)
-        if not request.pending:
-            return
-        program = _program(request)
-    _execute(program, request)
+    """Compute ``wanted``, and with them all that this thread has recorded."""
+    trail = here().trail
+    if wanted and here().capture is not None:
+        here().capture.refuse("a read")
+    if any(n.trail is trail and n.value is None for n in wanted):
+        flush()
+    elsewhere = [n for n in wanted if n.value is None]
+    if elsewhere:
+        _run_elsewhere(elsewhere)
 
 
-def run_backward(
-    plan: Plan, root: Any, also: Node, seed: Node, existing: Sequence[Node | None], retain: bool
-) -> list[Node]:
-    """Gradients of ``plan.leaves``, as nodes with values, in one program with what was pending.
+def flush(back: Back | None = None, cause: str = "a read") -> None:
+    """Run what this thread has recorded; afterwards it records anew, also after a failure."""
+    recorder = here()
+    trail = recorder.trail
+    if recorder.capture is not None:
+        recorder.capture.refuse(cause)
+    if trail.nodes or back is not None:
+        recorder.trail = Trail()
+        _run(trail, back, cause)
 
-    ``root`` is where the seed enters the graph, ``also`` a value to compute along
-    the way, ``existing[k]`` a gradient already stored at leaf k, to be added to.
-    Nothing is committed to leaves here; unless ``retain``, the graph is freed.
+
+def _run(trail: Trail, back: Back | None, cause: str) -> None:
+    counts["programs run"] += 1
+    event = trail.event
+    trail.arrays = [leaf.value for leaf in trail.leaves]
+    traced = ambient_trace() is not None
+    who = held(trail)
+    needed = None if traced else event.runs.get(who)
+    known = needed is not None
+    timed = None
+    if needed is None:
+        needed = needs(trail, back, donate=not traced)
+        event.seen += 1
+        program = CACHE.find(event, needed)
+        if program is None:
+            began = time.perf_counter()
+            program = build(trail, needed, back, CACHE.worth_compiling(event, needed))
+            timed = explaining.Timed(event, cause, program, began)
+            CACHE.store(event, program)
+        needed = needed._replace(program=program)
+        if needed.steady and program.known and not traced:
+            event.runs = {who: needed, **event.runs} if len(event.runs) < 32 else {who: needed}
+    else:
+        CACHE.hit(event)
+    if explaining.listeners:
+        explaining.note_run(cause)
+    try:
+        _execute(trail, needed, back, known, traced)
+    finally:
+        if timed is not None:
+            timed.stop()
+
+
+def _execute(trail: Trail, needed: Needs, back: Back | None, known: bool, traced: bool) -> None:
+    """Run and commit; nothing is committed unless all of it is there."""
+    program: Program = needed.program
+    box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
+    try:
+        try:
+            with jax.enable_x64(True):
+                if traced:
+                    freeze((*trail.nodes, *trail.leaves))
+                    with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
+                        program.run(trail, box, traced)
+                else:
+                    program.run(trail, box, traced)
+            if program.n_guards or program.careful:
+                found, box = box[0], []  # not to be committed before it is known to be right
+                _check(trail.guards, found[len(found) - program.n_guards :])
+                box.append(jax.block_until_ready(found))
+        except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised
+            raise TorshError(f"XLA could not run the recorded program: {error}{_lost(trail, program)}") from error
+    finally:
+        if box:
+            _shielded(_commit, trail, needed, back, box[0], known)
+
+
+def _shielded(commit: Callable[..., None], *args: Any) -> None:
+    """Do ``commit``, which may be begun again, in spite of Ctrl-C, which is raised afterwards."""
+    try:
+        commit(*args)
+    except KeyboardInterrupt:
+        _shielded(commit, *args)
+        raise
+
+
+def _check(guards: Sequence[Guard], flags: Sequence[Any]) -> None:
+    for guard, flag in zip(guards, flags, strict=True):
+        bad, index = np.asarray(flag)
+        if bad:  # nothing of this program is committed
+            raise OutOfRangeError(f"[{guard.op}] index {index} is out of range for {guard.what}, at {guard.where}")
+
+
+def _lost(trail: Trail, program: Program) -> str:
+    """What a failed run has destroyed, in words."""
+    gone = [trail.leaves[k] for k in program.donated if trail.arrays[k].is_deleted()]
+    if not gone:
+        return ""
+    listed = ", ".join(f"{n.aval.dtype}{list(n.aval.shape)}" for n in gone)
+    return f"\nIt had been given the memory of {len(gone)} overwritten value(s), which are lost: {listed}"
+
+
+def _commit(trail: Trail, needed: Needs, back: Back | None, found: Sequence[Any], known: bool) -> None:
+    """Give the values that came out to those who wait for them."""
+    nodes, program = trail.nodes, needed.program
+    if not known:
+        _cut_loose(trail, needed)
+    for place, kind, value in zip(program.kept, program.kinds, found, strict=False):
+        node = nodes[place]
+        if node.trail is trail:  # else another thread was faster
+            if not known:
+                node.serial = trail.serial(node.code)
+            node.value = value
+            node.kind = kind
+            node.trail = None
+    for place in needed.freed:
+        nodes[place].freed = True
+    if back is not None:
+        back.store(found[len(program.kept) : len(found) - program.n_guards])
+    trail.close()
+
+
+def _cut_loose(trail: Trail, needed: Needs) -> None:
+    """Write out the part of the graph that stays alive; whatever else was written out is let go."""
+    gone: dict[int, Node] = {}
+
+    def there(node: Node) -> Node:
+        """An operand, or a blank in its place if its value is not kept."""
+        if node.trail is not trail or node.code >> 1 in needed.valued or node.value is not None:
+            return node
+        blank = gone.get(node.code)
+        if blank is None:
+            blank = gone[node.code] = Node(None, (), (), node.aval)
+        return blank
+
+    graph = set(needed.graph)
+    for place in needed.graph:
+        node = trail.nodes[place]
+        if node.trail is trail:
+            trail.fill(node)
+    for place in needed.graph:
+        node = trail.nodes[place]
+        if node.trail is trail:
+            node.inputs = tuple(map(there, node.inputs))
+            node.runtime = tuple(there(r) if isinstance(r, Node) else r for r in node.runtime)
+    for place, node in enumerate(trail.nodes):
+        if place not in graph and node.trail is trail and node.filled:
+            node.inputs = node.runtime = node.edges = ()
+    for place in needed.graph:
+        node = trail.nodes[place]
+        if place not in needed.valued and node.trail is trail:
+            node.serial, node.home, node.trail = trail.serial(node.code), None, None
+
+
+def _run_elsewhere(wanted: Sequence[Node]) -> None:
+    """Compute nodes of another thread's trail, or of one whose run failed, on copies of them."""
+    originals = _pending(wanted)
+    trail = Trail()
+    copies: dict[int, Node] = {}
+
+    def copied(value: Any) -> Any:
+        return copies.get(id(value), value)
+
+    for node in originals:
+        inputs = tuple(map(copied, node.inputs))
+        copy = Node(node.call, inputs, tuple(map(copied, node.runtime)), node.aval, tuple(map(copied, node.edges)))
+        copies[id(node)] = copy
+        adopt(trail, copy)
+        if node.guard is not None:
+            copy.guard = node.guard.on(copied(node.guard.index))
+            trail.guards.append(copy.guard)
+    _run(trail, None, "a read")
+    for node in originals:
+        node.value, node.serial, node.trail = copies[id(node)].value, node.serial, None
+        if not node.edges:
+            node.inputs = node.runtime = ()
+
+
+def clear_cache() -> None:
+    """Forget every recorded step and its programs; what is pending is run first.
+
+    Example:
+        >>> clear_cache()
     """
-    with _lock:
-        residuals = [r for n in plan.order for r in residual_nodes(n)]
-        roots = [also, seed, *residuals, *(e for e in existing if e is not None)]
-        request = Request([n for n in roots if n.value is None], keep=False)
-        del residuals, roots
-        request.add_backward(plan, seed, existing, retain)
-        program = _program(request, plan, root, seed, existing)
-    gradients = _execute(program, request)
-    if not retain:
-        free(plan)
-    return [Node(None, (), (), leaf.aval, value=g) for leaf, g in zip(plan.leaves, gradients, strict=True)]
+    flush(cause="clear_cache()")
+    CACHE.clear()
+    forget_segments()
+    here().trail = Trail()
 
 
-def residual_nodes(node: Node) -> list[Node]:
-    """The values that the VJP of ``node`` reads."""
-    keys = node.call.residual_keys(node.mask())
-    return [node if isinstance(k, str) else node.inputs[k] for k in keys]
+def adopt(trail: Trail, node: Node) -> None:
+    """Put a node that was written out on ``trail``, where it is pending."""
+    codes = tuple([trail.code_of(n, e) for n, e in _pairs(node)])
+    for r in node.runtime:
+        if isinstance(r, Node):
+            trail.code_of(r, None)
+    twin = trail.extend(node.call, codes, node.runtime, node.mask(), node.home, None)
+    trail.nodes[-1] = node
+    node.event, node.code, node.trail = twin.event, twin.code, trail
 
 
-def free(plan: Plan) -> None:
-    """Mark the history that a backward walked as used up, and let go of it."""
-    for node in plan.order:
-        node.freed = True
-        if node.value is not None:
-            node.inputs, node.runtime, node.guard = (), (), None
-
-
-class Request:
-    """What a run needs, numbered: pending nodes, input arrays, scalars, and the key."""
-
-    def __init__(self, wanted: Sequence[Node], keep: bool) -> None:
-        self.pending = _pending(wanted)
-        self.index = {id(n): p for p, n in enumerate(self.pending)}
-        self.arrays: list[Any] = []
-        self.floats: list[float] = []
-        self.ints: list[int] = []
-        self.guards: list[Guard] = []
-        self.key: list[Any] = []
-        self.runtime: dict[int, tuple[Any, ...]] = {}  # by node id: references to runtime values
-        self._seen: dict[int, int] = {}
-        self.leaves: list[Node] = []  # a node for each input array
-        self.must: set[int] = {id(n) for n in wanted} if keep else set()
-        self.planned: Sequence[Node] = ()
-        self.freeing: Sequence[Node] = ()
-        for node in self.pending:
-            self.key.append(node.call)
-            self.key.extend([self.ref(i) for i in node.inputs])
-            if node.runtime:
-                self.key.append(self.scalars(node))
-            if node.guard is not None:
-                self.guards.append(node.guard)
-                self.key.append(("guard", self.ref(node.guard.index), node.guard.low, node.guard.extent))
-
-    def ref(self, node: Node) -> int:
-        """A number for a node: its place in the program, or ~place among the inputs."""
-        place = self.index.get(id(node))
-        if place is not None:
-            return place
-        value = node.value
-        slot = self._seen.get(id(value))
-        if slot is None:  # inputs are told apart by their array, not by the node that shows it
-            slot = self._seen[id(value)] = len(self.arrays)
-            self.arrays.append(value)
-            self.leaves.append(node)
-        return ~slot
-
-    def scalars(self, node: Node) -> tuple[Any, ...]:
-        """References to a node's runtime values; the numbers themselves stay out of the key."""
-        refs: list[Any] = []
-        for value in node.runtime:
-            if isinstance(value, Node):
-                refs.append(self.ref(value))
-            elif isinstance(value, float):
-                refs.append(("f", len(self.floats)))
-                self.floats.append(value)
-            else:
-                refs.append(("i", len(self.ints)))
-                self.ints.append(value)
-        self.runtime[id(node)] = tuple(refs)
-        return tuple(refs)
-
-    def add_backward(self, plan: Plan, seed: Node, existing: Sequence[Node | None], retain: bool) -> None:
-        place = {id(v): k for k, v in enumerate(plan.order)}
-        place.update({id(v): ~k for k, v in enumerate(plan.leaves)})
-        self.key.append("backward")
-        self.key.append((self.ref(seed), *(None if e is None else self.ref(e) for e in existing)))
-        for node in plan.order:
-            at = self.index.get(id(node))
-            self.key.append(tuple(None if e is None else place[id(e)] for e in node.edges))
-            if at is not None:
-                self.key.append(at)
-            else:
-                self.key.append(node.call)
-                self.key.extend([self.ref(r) for r in residual_nodes(node)])
-                if node.runtime:
-                    self.key.append(self.scalars(node))
-        self.planned = plan.order
-        if not retain:
-            self.freeing = plan.order
-
-    def outputs(self) -> int:
-        """Which pending nodes somebody can still read, as bits in program order."""
-        inside: dict[int, int] = {id(n): 1 for n in self.planned}  # references from within: the plan's list,
-        together = {id(n): n for n in (*self.pending, *self.planned)}
-        for node in together.values():  # and operands, edges and runtime values of these nodes
-            for other in (*node.inputs, *node.edges, *node.runtime):
-                key = id(other)
-                inside[key] = inside.get(key, 0) + 1
-        keep = set(self.must)
-        freeing = {id(n) for n in self.freeing}
-        for node in self.pending:
-            if node.edges and id(node) not in freeing and not node.freed:
-                # A graph that stays alive: its backward will want these.
-                keep.update(id(r) for r in residual_nodes(node))
-        together.clear()
-        node = other = None  # type: ignore[assignment]
-        bits = 0
-        for p in range(len(self.pending)):
-            held = sys.getrefcount(self.pending[p]) - _ALONE - inside.get(id(self.pending[p]), 0)
-            if held > 0 or id(self.pending[p]) in keep:
-                bits |= 1 << p
-        return bits
-
-
-# What getrefcount says of an element that only its list holds; anybody else can read it.
-_ALONE = sys.getrefcount([object()][0])
+def _pairs(node: Node) -> list[tuple[Node, Any]]:
+    edges = node.edges or (None,) * len(node.inputs)
+    return list(zip(node.inputs, edges, strict=True))
 
 
 def _pending(wanted: Sequence[Node]) -> list[Node]:
@@ -197,83 +276,21 @@ def _pending(wanted: Sequence[Node]) -> list[Node]:
             stack.extend(r for r in node.runtime if isinstance(r, Node))
             if node.guard is not None:
                 stack.append(node.guard.index)
-    return sorted(found.values(), key=_by_serial)
+    return sorted(found.values(), key=lambda n: (n.serial, n.code))
 
 
-def _by_serial(node: Node) -> int:
-    return node.serial
+def residual_nodes(node: Node) -> list[Node]:
+    """The values that the VJP of ``node`` reads."""
+    keys = node.call.residual_keys(node.mask())
+    return [node if isinstance(k, str) else node.inputs[k] for k in keys]
 
 
-def _program(
-    request: Request,
-    plan: Plan | None = None,
-    root: Any = None,
-    seed: Node | None = None,
-    existing: Sequence[Node | None] = (),
-) -> Program:
-    """The known program of a request, or a new one."""
-    bits = request.outputs()
-    key = tuple(request.key)
-    program = _lookup(key, bits)
-    if program is not None:
-        counts["hits"] += 1
-        return program
-    counts["misses"] += 1
-    program = build(request, bits, plan, root, seed, existing)
-    _store(key, bits, program)
-    return program
-
-
-def _execute(program: Program, request: Request) -> Sequence[Any]:
-    """Run, check, commit; returns the gradients.  No lock while XLA works: a callback may read Tensors."""
-    counts["programs run"] += 1
-    values, gradients, flags = _call(program, request)
-    for guard, flag in zip(request.guards, flags, strict=True):
-        bad, index = np.asarray(flag)
-        if bad:  # nothing of this program is committed
-            raise OutOfRangeError(f"[{guard.op}] index {index} is out of range for {guard.what}, at {guard.where}")
-    with _lock:
-        for place, value in zip(program.kept, values, strict=True):
-            _commit(request.pending[place], value)
-    return gradients  # type: ignore[no-any-return]
-
-
-def _call(program: Program, request: Request) -> Any:
-    try:
-        with jax.enable_x64(True):
-            if ambient_trace() is None:
-                return program(request.arrays, request.floats, request.ints)
-            freeze((*request.pending, *request.leaves))
-            with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
-                return program(request.arrays, request.floats, request.ints)
-    except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised
-        raise TorshError(f"XLA could not run the recorded program: {error}") from error
-
-
-def _commit(node: Node, value: Any) -> None:
-    if node.value is not None:  # another thread was faster
-        return
-    node.value = value
-    node.depth = 0
-    if not node.edges or node.freed:
-        node.inputs, node.runtime = (), ()
-    node.guard = None
-
-
-def _lookup(key: Any, bits: int) -> Program | None:
-    known = _programs.get(key)
-    if known is not None:
-        _programs.move_to_end(key)
-        for have, program in known:
-            if have & bits == bits:  # more outputs than needed are a hit too
-                return program
-    return None
-
-
-def _store(key: Any, bits: int, program: Program) -> None:
-    _programs.setdefault(key, []).append((bits, program))
-    while len(_programs) > CACHE_SIZE:
-        _programs.popitem(last=False)
+def free(plan: Plan) -> None:
+    """Mark the history that a backward walked as used up, and let go of it."""
+    for node in plan.order:
+        node.freed = True
+        if node.value is not None and node.trail is None:
+            node.inputs, node.runtime, node.guard = (), (), None
 
 
 def backward_lock() -> Any:

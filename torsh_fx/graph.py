@@ -31,25 +31,64 @@ def next_serial() -> int:
 NO_EDGES: tuple[Any, ...] = ()
 
 
+# Classes that are no tracers, by experience: JAX's own check is slow, and every operand asks.
+_concrete: set[type] = {type(None)}
+
+
+def is_traced(value: Any) -> bool:
+    """Is it a tracer, whose trace will be over some day?"""
+    kind = value.__class__
+    if kind in _concrete:
+        return False
+    if isinstance(value, jax.core.Tracer):
+        return True
+    _concrete.add(kind)
+    return False
+
+
+_kinds: dict[Aval, int] = {}
+
+
+def kind_of(aval: Aval) -> int:
+    """A number for shape and dtype: keys hash it much faster than the pair."""
+    found = _kinds.get(aval)
+    return _kinds.setdefault(aval, len(_kinds)) if found is None else found
+
+
+def aval_of(kind: int) -> Aval:
+    """The shape and dtype of a number from ``kind_of``."""
+    return next(aval for aval, k in _kinds.items() if k == kind)
+
+
 class Node:
-    """One recorded op, or a value that came from outside (``call`` is None)."""
+    """One recorded op, or a value that came from outside (``call`` is None).
+
+    NOTE [lazy]: a pending node is three words: its trail, its event there and its
+    code.  What the event says (call, operands, edges, numbers) is written out when
+    somebody asks, which in a loop that was seen before is never.
+    """
 
     __slots__ = (
         "__weakref__",
         "aval",
         "call",
-        "depth",
-        "edges",
+        "code",  # place and edge on its trail
+        "edges",  # per operand the Node or Slot that takes its gradient
+        "event",
+        "exported",  # the value, once somebody outside may hold its memory: never donated
         "freed",
         "guard",
-        "home",
+        "home",  # the devices a pending value is bound to, None for wherever
         "inputs",
+        "kind",  # the number of its aval
         "runtime",
-        "serial",
+        "serial",  # program order, which no hash or id may decide
+        "trail",
         "value",
     )
 
     is_leaf = False
+    given = False  # stands for an argument of a step that is being captured
 
     def __init__(
         self,
@@ -64,17 +103,52 @@ class Node:
         self.inputs = inputs
         self.runtime = runtime
         self.aval = aval
-        self.edges = edges  # per operand the Node or Slot that takes its gradient
+        self.edges = edges
         self.value = value
-        self.freed = False
-        self.guard: Guard | None = None
-        self.home: Any = None  # the devices a pending value is bound to, None for wherever
-        self.serial = next(_serial)  # program order, which no hash or id may decide
-        self.depth = 0
+        self.trail = None
+        self.code = 0
+        self.serial = next(_serial)
+
+    def __getattr__(self, name: str) -> Any:
+        """What was not written out yet."""
+        if name in _DEFAULTS:
+            return _DEFAULTS[name]
+        trail = self.trail
+        if name == "kind":
+            event = self.event
+            self.kind = kind_of(self.aval) if event is None else event.kind
+            return self.kind
+        if name == "aval":
+            return self.event.call.out
+        if name == "call":
+            return None if self.event is None else self.event.call
+        if name == "home":
+            return self.event.home if trail is not None else None
+        if name == "serial":  # that of a value from a run outside any trace does not matter any more
+            return trail.serial(self.code) if trail is not None else 0
+        if name in _WRITTEN_OUT:
+            if trail is None:
+                return ()
+            trail.fill(self)
+            return getattr(self, name)
+        raise AttributeError(name)
+
+    @property
+    def differentiable(self) -> bool:
+        """Does it require grad through its own op?"""
+        return bool(self.code & 1) if self.trail is not None else bool(self.edges)
+
+    @property
+    def filled(self) -> bool:
+        """Does it hold its operands itself?"""
+        try:
+            return bool(_inputs(self) is not None)
+        except AttributeError:
+            return False
 
     @property
     def traced(self) -> bool:
-        return isinstance(self.value, jax.core.Tracer)
+        return is_traced(self.value)
 
     def describe(self) -> str:
         """Diagnostic name, with the recorded numbers."""
@@ -98,6 +172,12 @@ class Node:
         return tuple(edge is not None for edge in self.edges)
 
 
+_new: Any = object.__new__
+_DEFAULTS = {"event": None, "value": None, "freed": False, "guard": None, "exported": None}
+_WRITTEN_OUT = ("inputs", "runtime", "edges")
+_inputs: Any = Node.inputs.__get__  # type: ignore[attr-defined]
+
+
 class Guard:
     """An index that could not be checked at the call: the program checks it."""
 
@@ -106,17 +186,23 @@ class Guard:
     def __init__(self, op: str, index: Node, extent: int, what: str, where: str, low: int = 0) -> None:
         self.op, self.index, self.extent, self.what, self.where, self.low = op, index, extent, what, where, low
 
+    def on(self, index: Node) -> Guard:
+        """The same check on a copy of the index."""
+        return Guard(self.op, index, self.extent, self.what, self.where, self.low)
+
 
 class Slot:
     """Where a leaf's gradient accumulates; the leaf's identity in the graph."""
 
-    __slots__ = ("__weakref__", "aval", "grad", "serial")
+    __slots__ = ("__weakref__", "aval", "grad", "kind", "serial")
 
     is_leaf = True
+    trail = None
     edges: tuple[Any, ...] = NO_EDGES
 
     def __init__(self, aval: Aval) -> None:
         self.aval = aval
+        self.kind = kind_of(aval)
         self.grad: Any = None  # the Tensor that .grad shows
         self.serial = next(_serial)
 
@@ -208,9 +294,15 @@ def bind(call: Any, *args: Any) -> Any:
     return bind_call(call, *args) if isinstance(call, Call) else call.forward(*args)
 
 
-def leaf(value: Any) -> Node:
+def leaf(value: Any, aval: Aval | None = None) -> Node:
     """A node for an array or tracer that came from outside."""
-    return Node(None, (), (), Aval(tuple(value.shape), value.dtype), value=value)
+    node: Node = _new(Node)
+    node.value = value
+    node.aval = Aval(tuple(value.shape), value.dtype) if aval is None else aval
+    node.trail = None
+    node.code = 0
+    node.serial = next(_serial)
+    return node
 
 
 def pull(node: Node, i: int, g: Node) -> Node:

@@ -14,13 +14,13 @@ from .arithmetic import cast, logical_or, operand
 from .arithmetic import where as choose
 from .dtypes import int64, is_floating
 from .graph import Guard, caller_line
-from .record import constant
+from .record import constant, watch
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
 from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
-from .state import STATE
+from .state import here
 from .storage import note_read, note_read_by_trace
 from .tensor import Tensor, apply, apply_view
 
@@ -102,7 +102,13 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
     if is_floating(t.dtype):
         raise ArgumentTypeError(f"[getitem] an index tensor must be integer or bool, got {t.dtype}")
     if t.dtype != bool:
-        if t.ndim == 0 and not t._node.traced and isinstance(entry, Tensor) and not STATE.tapes:
+        if (
+            t.ndim == 0
+            and not t._node.traced
+            and isinstance(entry, Tensor)
+            and not here().tapes
+            and here().capture is None
+        ):
             return [int(t)]
         return [_long(t)]
     return _mask(t, x, before)
@@ -111,7 +117,7 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
 def _long(t: Tensor) -> Tensor:
     """Indices in int64; those known now stay known, so that they are checked at the call."""
     value = t._node.value
-    if t.dtype == int64 or value is None or t._node.traced or STATE.tapes:
+    if t.dtype == int64 or value is None or t._node.traced or here().tapes:
         return cast(t, int64)  # on a tape, too: a replay may bring other indices
     note_read_by_trace((t,))
     return Tensor(constant(np.asarray(value).astype(np.int64)))
@@ -210,15 +216,15 @@ def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
             raise OutOfRangeError(
                 f"[getitem] index {int(bad.flat[0])} is out of range for axis {axis} of extent {extent}"
             )
-        if not (host < 0).any() and not STATE.tapes:
+        if not (host < 0).any() and not here().tapes:
             return index
-        if not STATE.tapes:
+        if not here().tapes:
             note_read_by_trace((index,))
             return Tensor(constant(np.where(host < 0, host + extent, host)))
     wrapped = choose(index < 0, index + extent, index)
     if not _is_known(wrapped):
         what = f"axis {axis} of extent {extent}, shape {list(x.shape)}"
-        wrapped._node.guard = Guard("getitem", index._node, extent, what, caller_line(), low=-extent)
+        watch(wrapped._node, Guard("getitem", index._node, extent, what, caller_line(), low=-extent))
     return wrapped
 
 

@@ -18,13 +18,21 @@ from .rules import ArgumentTypeError
 from .tensor import Tensor
 
 
+def fitted(self: Tensor, result: Tensor) -> Tensor:
+    """``result`` in the dtype of the tensor it is written to: PyTorch lets f32 += f64, not int += float."""
+    at = result._at
+    if at.trail is not None and self._storage is not None and at.event.kind == self._storage.node.kind:
+        return result
+    here, there = self._aval, result._aval
+    if here is not there and here.dtype != there.dtype and category(there.dtype) <= category(here.dtype):
+        return cast(result, here.dtype)
+    return result
+
+
 def _writer(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        result = function(self, *args, **kwargs)
-        if category(result.dtype) <= category(self.dtype):
-            result = cast(result, self.dtype)  # PyTorch lets f32 += f64, not int += float
-        return self._write(result, name)
+        return self._write(fitted(self, function(self, *args, **kwargs)), name)
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = docs.IN_PLACE.format(name=function.__name__)

@@ -20,7 +20,7 @@ from .graph import Node, Slot, next_serial
 from .rules import AutogradError
 from .rules.call import Aval
 from .rules.context import config
-from .state import STATE, ambient_trace
+from .state import ambient_trace, here
 from .tensor import Tensor, from_array
 
 
@@ -36,10 +36,10 @@ class Inside:
         self.fn, self.name, self.scalar, self.has_aux = fn, name, scalar, has_aux
         self.flags: list[bool] = []  # requires_grad of the call's Tensors, in tree order
         self.user_x64 = bool(config.jax_enable_x64)
-        self.tracking = STATE.grad
+        self.tracking = here().grad
         around = ambient_trace()
         # Traced anew at each call, unless a jit (ours or theirs) keeps what is traced.
-        self.fresh = name != "jit" and (around is None or any(around == own for own in STATE.own_traces))
+        self.fresh = name != "jit" and (around is None or any(around == own for own in here().own_traces))
         self.gave_tensor = False
         self.__name__ = getattr(fn, "__name__", name)
 
@@ -49,18 +49,18 @@ class Inside:
         for t, flag in zip(tensors, self.flags, strict=False):
             if flag:
                 t.requires_grad_()
-        grad, STATE.grad = STATE.grad, True
+        grad, here().grad = here().grad, True
         if self.fresh:
-            STATE.own_traces.append(ambient_trace())
+            here().own_traces.append(ambient_trace())
         try:
             with jax.enable_x64(self.user_x64):
                 out = self.fn(*args, **kwargs)
             if self.tracking:
                 self._refuse_captured(out, born)
         finally:
-            STATE.grad = grad
+            here().grad = grad
             if self.fresh:
-                STATE.own_traces.pop()
+                here().own_traces.pop()
         value, aux = out if self.has_aux else (out, None)
         if self.scalar:
             self.gave_tensor = is_tensor(value)
@@ -141,8 +141,13 @@ class Foreign:
 
 
 def refuse_on_tape(name: str) -> None:
-    """A transform's result would be a constant of the tape, frozen in silence."""
-    if STATE.tapes:
+    """A transform's result would be a constant of the tape or step, frozen in silence."""
+    if here().capture is not None:
+        raise AutogradError(
+            f"[{name}] a JAX transform inside a compiled step is not possible; apply it outside, or write the step as a "
+            f"function of arrays and use torsh_fx.jit"
+        )
+    if here().tapes:
         raise AutogradError(
             f"[{name}] a transform inside a recorded block would be frozen on the tape; record the function first "
             f"and apply {name} to tape.as_jax()"
@@ -157,7 +162,7 @@ def call(inside: Inside, transformed: Callable[..., Any], args: Any, kwargs: Any
     edges = {k: t._current_edge() for k, t in enumerate(flat) if is_tensor(t) and t._current_edge() is not None}
     bare = [from_array(t.jax()) if is_tensor(t) and k in edges else t for k, t in enumerate(flat)]
     with jax.enable_x64(True):
-        if not edges or not STATE.grad:
+        if not edges or not here().grad:
             a, kw = jax.tree.unflatten(tree, bare)
             return transformed(*a, **kw)
         return _recorded(inside, transformed, tree, bare, edges)

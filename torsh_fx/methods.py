@@ -10,9 +10,12 @@ import numpy as np
 
 from . import arithmetic, creation, functional, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
+from .known import known, known_scalar
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
 from .rules.kinds import shown
+from .rules.op import OPS
 from .tensor import Tensor
+from .writing import write
 
 _NAMES = {
     arithmetic: (
@@ -47,6 +50,49 @@ def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Calla
         return function(other, self) if reflected else function(self, other)
 
     method.__doc__ = f"The {function.__name__} operator" + (", the other operand first." if reflected else ".")
+    return method
+
+
+# Rows by which an operator is known again, for a tensor and for a number (and its sign).
+_ROWS = {
+    "add": (OPS["add"], OPS["add_scalar"], 1),
+    "sub": (OPS["sub"], OPS["add_scalar"], -1),
+    "mul": (OPS["mul"], OPS["mul_scalar"], 1),
+    "truediv": (OPS["div"], OPS["div_scalar"], 1),
+    "matmul": (OPS["matmul"], None, 1),
+}
+
+
+def _quick(name: str, slow: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
+    """An operator that looks first whether it was recorded at this place before."""
+    row, with_number, sign = _ROWS[name]
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        kind = other.__class__
+        if kind is Tensor:
+            out = known(row, self, other)
+        elif kind is float and with_number is not None:
+            out = known_scalar(with_number, self, sign * other)
+        else:
+            out = None
+        return slow(self, other) if out is None else out
+
+    method.__doc__ = slow.__doc__
+    return method
+
+
+def _quick_in_place(name: str, slow: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
+    """The same for an in-place operator, whose result is then written."""
+    row, written = _ROWS[name][0], f"{name}_"
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        if other.__class__ is Tensor:
+            out = known(row, self, other)
+            if out is not None:
+                return write(self, inplace.fitted(self, out), written)
+        return slow(self, other)
+
+    method.__doc__ = slow.__doc__
     return method
 
 
@@ -184,9 +230,15 @@ def members() -> dict[str, Any]:
     for name, function in _BINARY.items():
         found[f"__{name}__"] = _operator(function)
         found[f"__r{name}__"] = _operator(function, reflected=True)
+        if name in _ROWS:
+            found[f"__{name}__"] = _quick(name, found[f"__{name}__"])
+        if name in ("add", "mul"):  # numbers commute; of tensors, only subclasses come here
+            found[f"__r{name}__"] = _quick(name, found[f"__r{name}__"])
         in_place = {"truediv": "div_", "mod": "remainder_"}.get(name, f"{name}_")
         if in_place in inplace.FORMS:
             found[f"__i{name}__"] = _operator(inplace.FORMS[in_place])
+            if name in _ROWS and name != "truediv":
+                found[f"__i{name}__"] = _quick_in_place(name, found[f"__i{name}__"])
     for name, function in _LOGIC.items():
         found[f"__{name}__"] = _operator(_bitwise(name, function))
         found[f"__r{name}__"] = _operator(_bitwise(name, function), reflected=True)

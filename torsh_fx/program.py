@@ -7,7 +7,6 @@ into segments; equal segments (by their canonical form) are compiled once.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,15 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import opbyop
 from .engine import Plan, propagate
-from .graph import Node, add_nodes, pull
+from .graph import Node, add_call, pullback
+from .lru import LRU
 from .stats import counts
+from .trail import where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
-SEGMENT = 96  # divisible by most periods of a repeating chain
-_COMPILED_SIZE = 4096
+SEGMENT = 60  # steps of a segment, about: small enough to compile fast, large enough to be worth a call
 
-_compiled: OrderedDict[Any, Any] = OrderedDict()
+_compiled: LRU[Any, Any] = LRU(4096)
 
 
 class Step(NamedTuple):
@@ -43,102 +44,220 @@ class Segment(NamedTuple):
     floats: Any
     ints: Any
     writes: tuple[int, ...]
+    last: tuple[int, ...] = ()  # what nothing after it reads
 
 
 class Program:
     """A recorded computation, compiled: arrays and numbers in, values out."""
 
-    def __init__(self, segments: Sequence[Segment], kept: Sequence[int], outputs: Sequence[int], n_guards: int) -> None:
+    def __init__(self, segments: Sequence[Segment], outputs: Sequence[int], kept: Sequence[int], n_guards: int) -> None:
         self.segments = segments
-        self.kept = tuple(kept)  # places among the pending nodes whose values come out
-        self.outputs = tuple(outputs)  # places of kept, gradients, guards
+        self.outputs = tuple(outputs)  # places of kept values, gradients, guards
+        self.kept = tuple(kept)
         self.n_guards = n_guards
+        self.bits = sum(1 << p for p in kept)
+        self.donated: tuple[int, ...] = ()  # inputs whose memory it writes over
+        self.given: tuple[int, ...] = ()  # the other inputs
+        self.whole = True  # one segment
+        self.careful = False  # runs somebody else's Python: its results are awaited
+        self.known = True  # compiled, and worth keeping
+        self.loose: Sequence[Step] = ()  # else its steps, run one by one
+        self.fixed = False  # writes over nothing whatever is free
+        self.wasted = 0
+        self.steps = 0
+        self.seconds = 0.0  # what building and the first run took
+        self._floats: tuple[list[float], Any] = ([], None)
+        self._ints: tuple[list[int], Any] = ([], None)
 
-    def __call__(self, arrays: list[Any], floats: list[float], ints: list[int]) -> tuple[Any, Any, Any]:
-        f, i = np.array(floats, np.float64), np.array(ints, np.int64)
-        if len(self.segments) == 1:  # the usual case takes and gives everything in order
-            found = self.segments[0].function(arrays, f, i)
-        else:
-            values: dict[int, Any] = {~k: a for k, a in enumerate(arrays)}
-            for s in self.segments:
-                out = s.function([values[r] for r in s.reads], f[s.floats], i[s.ints])
-                values.update(zip(s.writes, out, strict=True))
-            found = [values[p] for p in self.outputs]
-        kept, end = len(self.kept), len(found) - self.n_guards
-        return found[:kept], found[kept:end], found[end:]
+    def waste(self, needs: Any) -> int:
+        """Values that come out for nobody, and memory that could be written over."""
+        if self.fixed:
+            return (self.bits & ~needs.bits).bit_count()
+        return (self.bits & ~needs.bits).bit_count() + len(_matched(needs.donatable, self.room)) - len(self.donated)
+
+    room: tuple[Any, ...] = ()  # avals of what comes out
+    kinds: tuple[int, ...] = ()  # and of kept values, as numbers
+
+    def run(self, trail: Any, box: list[Any], traced: bool) -> None:
+        """Put the list of what comes out into ``box``."""
+        arrays = trail.arrays
+        f = self._vector(trail.floats, np.float64, "_floats", traced) if trail.floats else None
+        i = self._vector(trail.ints, np.int64, "_ints", traced) if trail.ints else None
+        if self.whole:  # takes and gives everything in order
+            donated = [arrays[k] for k in self.donated]
+            given = [arrays[k] for k in self.given] if donated else arrays
+            box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
+            return
+        if not self.known:
+            box.append(opbyop.interpret(self.loose, self.outputs, trail))
+            return
+        values: dict[int, Any] = {~k: a for k, a in enumerate(arrays)}
+        floats, ints = np.array(trail.floats, np.float64), np.array(trail.ints, np.int64)
+        for s in self.segments:
+            sf = floats[s.floats] if len(s.floats) else None
+            si = ints[s.ints] if len(s.ints) else None
+            out = s.function([], [values[r] for r in s.reads], sf, si)
+            values.update(zip(s.writes, out, strict=True))
+            for r in s.last:
+                del values[r]
+        box.append([values[p] for p in self.outputs])
+
+    def _vector(self, numbers: list[Any], dtype: Any, memo: str, traced: bool) -> Any:
+        """Numbers as one array; what did not change since the last run is on the device already."""
+        before, array = getattr(self, memo)
+        # 1 and True, 0.0 and -0.0 are equal, and so are their int64; for floats the sign of 0 counts.
+        if before == numbers and (dtype is np.int64 or 0.0 not in numbers):
+            return array
+        fresh = np.array(numbers, dtype)
+        if self.whole and not traced:
+            setattr(self, memo, (list(numbers), jax.numpy.asarray(fresh)))
+        return fresh
 
 
-def build(
-    request: Any,
-    bits: int,
-    plan: Plan | None,
-    root: Any,
-    seed: Node | None,
-    existing: Sequence[Node | None],
-) -> Program:
-    """The program of ``request`` with the pending nodes of ``bits`` as outputs."""
-    place = dict(request.index)
-    runtime = dict(request.runtime)
-    nodes = list(request.pending)
-    gradients = _expand(request, plan, root, seed, existing, runtime) if plan is not None else []
-    for node in _emitted(gradients, place):
-        place[id(node)] = len(nodes)
-        nodes.append(node)
+def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
+    """The program of ``trail`` that gives what is needed.
+
+    With ``whole`` false it is put together from executables of single ops.
+    """
+    events = trail.events()
+    steps = [Step(e.call, tuple(map(where, e.codes)), _numbers(e.numbers), p) for p, e in enumerate(events)]
+    gradients: list[int] = []
+    if back is not None:
+        gradients = _expand(trail, events, back, steps)
+    flags = []
+    for guard in trail.guards:
+        flags.append(_append(steps, _Bounds(guard.low, guard.extent), (trail.place(guard.index),), ()))
+    kept = [p for p in range(len(events)) if needs.bits >> p & 1]
+    outputs = [*kept, *gradients, *flags]
+    steps = _reachable(steps, outputs)
+    room = [trail.nodes[p].aval for p in kept]
+    room += [leaf.aval for leaf in back.plan().leaves] if back is not None else []
+    careful = any(step.call.name in ("custom", "custom_vjp") for step in steps)
+    one = whole and len(steps) <= WHOLE
+    donated: tuple[int, ...] = ()
+    fixed = not one or careful or bool(flags)
+    if not fixed:
+        donated = _matched(needs.donatable, tuple(room))
+    given = tuple(k for k in range(len(trail.leaves)) if k not in donated)
+    inputs = (donated, given, len(trail.floats), len(trail.ints))
+    program = Program(_segments(steps, outputs, inputs) if whole else (), outputs, kept, len(flags))
+    program.loose = () if whole else steps
+    program.donated, program.given = donated, given
+    program.whole, program.careful, program.fixed = one, careful, fixed
+    program.known = whole
+    program.room, program.kinds = tuple(room), tuple(events[p].kind for p in kept)
+    program.steps = len(steps)
+    return program
+
+
+def _matched(donatable: dict[int, Any], room: Sequence[Any]) -> tuple[int, ...]:
+    """Those inputs for which a result of the same shape and dtype comes out."""
+    free = list(room)
+    found = []
+    for k, aval in donatable.items():
+        if aval in free:
+            free.remove(aval)
+            found.append(k)
+    return tuple(found)
+
+
+def _numbers(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(where(r) if isinstance(r, int) else r for r in numbers)
+
+
+def _append(steps: list[Step], call: Any, reads: tuple[int, ...], runtime: tuple[Any, ...]) -> int:
+    steps.append(Step(call, reads, runtime, len(steps)))
+    return len(steps) - 1
+
+
+def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> list[int]:
+    """The engine's first use: VJP steps for a program, unknown to the user's graph.
+
+    A gradient is the place where it will be.
+    """
+    plan: Plan = back.plan()
 
     def at(node: Node) -> int:
-        return place[id(node)] if id(node) in place else int(request.ref(node))
+        found = trail.place(node)
+        assert found is not None, "every value that a rule reads is on the trail or was entered"
+        return int(found)
 
-    steps = [Step(n.call, tuple(map(at, n.inputs)), runtime.get(id(n), ()), k) for k, n in enumerate(nodes)]
-    for k, guard in enumerate(request.guards):
-        steps.append(Step(_Bounds(guard.low, guard.extent), (at(guard.index),), (), len(nodes) + k))
-    kept = [p for p in range(len(request.pending)) if bits >> p & 1]
-    outputs = [*kept, *map(at, gradients), *range(len(nodes), len(steps))]
-    inputs = (len(request.arrays), len(request.floats), len(request.ints))
-    return Program(_segments(steps, outputs, inputs), kept, outputs, len(request.guards))
-
-
-def _expand(
-    request: Any,
-    plan: Plan,
-    root: Any,
-    seed: Node | None,
-    existing: Sequence[Node | None],
-    runtime: dict[int, tuple[Any, ...]],
-) -> list[Node]:
-    """The engine's first use: VJP nodes for a program, unknown to the user's graph."""
-    alive: list[Node] = []  # ids stand for nodes below, so none may be collected
-
-    def emit(node: Node, g: Node) -> list[Node | None]:
-        parts = [None if e is None else pull(node, i, g) for i, e in enumerate(node.edges)]
-        for part in parts:
-            if part is not None:
-                runtime[id(part)] = runtime.get(id(node), ())
-                alive.append(part)
+    def emit(node: Node, g: int) -> list[int | None]:
+        own = node.trail is trail
+        runtime = _numbers(events[node.code >> 1].numbers) if own else back.numbers[id(node)]
+        parts: list[int | None] = []
+        for i, edge in enumerate(plan.edges(node)):
+            if edge is None:
+                parts.append(None)
+                continue
+            call = pullback(node.call, i)
+            reads = [at(node) if isinstance(k, str) else at(node.inputs[k]) for k in call.keys]
+            parts.append(_append(steps, call, (*reads, g), runtime))
         return parts
 
-    found = propagate(plan, root, seed, emit, add_nodes)
+    avals = {id(v): v.aval for v in (*plan.order, *plan.leaves)}
+    aval_at: dict[int, Any] = {}
+
+    def add(a: int, b: int) -> int:
+        return _append(steps, add_call(aval_at[a]), (a, b), ())
+
+    def emit_known(node: Node, g: int) -> list[int | None]:
+        parts = emit(node, g)
+        for edge, part in zip(plan.edges(node), parts, strict=True):
+            if part is not None:
+                aval_at[part] = avals[id(edge)]
+        return parts
+
+    def add_known(a: int, b: int) -> int:
+        out = add(a, b)
+        aval_at[out] = aval_at[a]
+        return out
+
+    seed = at(back.seed) if back.seed is not None else _append(steps, _Ones(back.root.aval), (), ())
+    aval_at[seed] = back.root.aval
+    found = propagate(plan, back.root, seed, emit_known, add_known)
     gradients = []
-    for leaf, known in zip(plan.leaves, existing, strict=True):
-        gradient = found[id(leaf)]
-        gradients.append(gradient if known is None else add_nodes(known, gradient))
+    for leaf, known in zip(plan.leaves, back.existing, strict=True):
+        g = found[id(leaf)]
+        gradients.append(g if known is None else _append(steps, add_call(leaf.aval), (at(known), g), ()))
     return gradients
 
 
-def _emitted(gradients: Sequence[Node], place: dict[int, int]) -> list[Node]:
-    found: dict[int, Node] = {}
-    stack = list(gradients)
-    while stack:
-        node = stack.pop()
-        if node.value is None and id(node) not in place and id(node) not in found:
-            found[id(node)] = node
-            stack.extend(node.inputs)
-    return sorted(found.values(), key=lambda n: n.serial)
+def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:
+    """The steps that something which comes out depends on."""
+    needed = {p for p in outputs if p >= 0}
+    found = []
+    for step in reversed(steps):
+        if step.writes in needed:
+            found.append(step)
+            needed.update(p for p in _places(step) if p >= 0)
+    found.reverse()
+    return found
+
+
+class _Ones:
+    """The implicit seed of a backward."""
+
+    _known: ClassVar[dict[Any, _Ones]] = {}
+    name = "ones"
+
+    def __new__(cls, aval: Any) -> _Ones:
+        if aval not in cls._known:
+            made = cls._known[aval] = super().__new__(cls)
+            made.aval = aval
+        return cls._known[aval]
+
+    aval: Any
+
+    def forward(self) -> Any:
+        return jnp.ones(self.aval.shape, self.aval.dtype)
 
 
 class _Bounds:
     """Does an index array stay in [low, extent)?  Answers (is any bad, the first bad one)."""
 
     _known: ClassVar[dict[tuple[int, int], _Bounds]] = {}
+    name = "bounds"
 
     def __new__(cls, low: int, extent: int) -> _Bounds:
         if (low, extent) not in cls._known:
@@ -156,36 +275,83 @@ class _Bounds:
         return jnp.stack([jnp.any(bad).astype(jnp.int64), first.astype(jnp.int64)])
 
 
-def _segments(steps: list[Step], outputs: Sequence[int], inputs: tuple[int, int, int]) -> list[Segment]:
+def _segments(
+    steps: list[Step], outputs: Sequence[int], inputs: tuple[Sequence[int], Sequence[int], int, int]
+) -> list[Segment]:
     if len(steps) <= WHOLE:
-        return [_segment(steps, outputs, inputs)]
-    chunks = [steps[k : k + SEGMENT] for k in range(0, len(steps), SEGMENT)]
-    wanted = set(outputs)
-    needed_after: list[set[int]] = []  # places read later than each chunk
-    for chunk in reversed(chunks):
-        needed_after.append(set(wanted))
-        wanted.update(p for step in chunk for p in _places(step))
-    needed_after.reverse()
-    return [
-        _segment(chunk, [step.writes for step in chunk if step.writes in later], (0, 0, 0))
-        for chunk, later in zip(chunks, needed_after, strict=True)
-    ]
+        return [_segment(steps, outputs, inputs, False)]
+    chunks = _chunks(steps)
+    last_read = {p: k for k, chunk in enumerate(chunks) for step in chunk for p in _places(step)}
+    last_read.update(dict.fromkeys(outputs, len(chunks)))
+    found = []
+    for k, chunk in enumerate(chunks):
+        writes = [step.writes for step in chunk if last_read.get(step.writes, -1) > k]
+        segment = _segment(chunk, writes, ((), (), 0, 0), True)
+        found.append(segment._replace(last=tuple(r for r in segment.reads if last_read[r] == k)))
+    return found
+
+
+def _chunks(steps: list[Step]) -> list[list[Step]]:
+    """Cut a long program where it repeats, so that equal stretches become equal segments.
+
+    A loop's forward and its backward repeat with periods of their own; stretches
+    of a whole number of periods are then all alike but for their first and last.
+    """
+    calls = [step.call for step in steps]
+    chunks: list[list[Step]] = []
+    loose = at = 0  # where steps begin that belong to no chunk yet, and where we look
+
+    def cut(end: int) -> None:
+        nonlocal loose
+        while loose < end:
+            chunks.append(steps[loose : min(loose + SEGMENT, end)])
+            loose += len(chunks[-1])
+
+    while at < len(steps):
+        period, end = _repeats(calls, at)
+        if not period:
+            at += 1
+            continue
+        cut(at)
+        size = period * max(1, SEGMENT // period)
+        while at + size <= end:
+            chunks.append(steps[at : at + size])
+            at += size
+        loose = at
+        at = max(at, end)
+    cut(len(steps))
+    return chunks
+
+
+def _repeats(calls: list[Any], at: int) -> tuple[int, int]:
+    """The period with which calls repeat from ``at`` on for at least four segments, and where they stop to; or 0."""
+    for period in range(1, SEGMENT + 1):
+        if at + period < len(calls) and calls[at + period] is calls[at]:
+            end = at
+            while end + period < len(calls) and calls[end + period] is calls[end]:
+                end += 1
+            if end - at >= 4 * SEGMENT:
+                return period, end + period
+    return 0, at
 
 
 def _places(step: Step) -> list[int]:
     return [*step.reads, *(r for r in step.runtime if not isinstance(r, tuple))]
 
 
-def _segment(chunk: list[Step], writes: Sequence[int], inputs: tuple[int, int, int]) -> Segment:
+def _segment(
+    chunk: list[Step], writes: Sequence[int], inputs: tuple[Sequence[int], Sequence[int], int, int], part: bool
+) -> Segment:
     """Renumber a chunk from 0, so that equal chunks have equal keys.
 
-    ``inputs`` says how many arrays, floats and integers it takes in the
-    program's own order; what else it reads follows in order of first use.
+    ``inputs`` names the arrays it takes in order, those it may write over first,
+    and how many floats and integers; what else it reads follows in order of first use.
     """
-    arrays, n_floats, n_ints = inputs
-    reads = [~k for k in range(arrays)]
-    local = {place: place for place in reads}
+    donated, given, n_floats, n_ints = inputs
+    reads = [~k for k in (*donated, *given)]
+    local = {place: ~k for k, place in enumerate(reads)}
     floats, ints = list(range(n_floats)), list(range(n_ints))
+    at = {"f": {k: k for k in floats}, "i": {k: k for k in ints}}
     made = {step.writes: k for k, step in enumerate(chunk)}
 
     def name(place: int) -> int:
@@ -198,31 +364,39 @@ def _segment(chunk: list[Step], writes: Sequence[int], inputs: tuple[int, int, i
 
     canonical = []
     for step in chunk:
-        operands = tuple(name(p) for p in step.reads)
+        operands = tuple(map(name, step.reads))
         numbers: list[Any] = []
         for r in step.runtime:
             if not isinstance(r, tuple):
                 numbers.append(name(r))
             else:
-                vector = floats if r[0] == "f" else ints
-                if r[1] not in vector:
+                known = at[r[0]]
+                if r[1] not in known:
+                    vector = floats if r[0] == "f" else ints
+                    known[r[1]] = len(vector)
                     vector.append(r[1])
-                numbers.append((r[0], vector.index(r[1])))
+                numbers.append((r[0], known[r[1]]))
         canonical.append((step.call, operands, tuple(numbers)))
-    key = (tuple(canonical), tuple(map(name, writes)))
-    function = _compiled.get(key)
+    key = (tuple(canonical), tuple(map(name, writes)), len(donated))
+    function = _compiled.get((key, part))
     if function is None:
-        function = _compiled[key] = jax.jit(_interpreter(*key))
+        # Of a long program the compilation is most of the cost, and its segments are small.
+        options = {"xla_backend_optimization_level": "1"} if part else None
+        function = jax.jit(_interpreter(*key), donate_argnums=(0,) if donated else (), compiler_options=options)
+        _compiled[key, part] = function
         counts["xla programs compiled"] += 1
-        while len(_compiled) > _COMPILED_SIZE:
-            _compiled.popitem(last=False)
-    else:
-        _compiled.move_to_end(key)
     return Segment(function, tuple(reads), np.array(floats, np.intp), np.array(ints, np.intp), tuple(writes))
 
 
-def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...]) -> Any:
-    def program(arrays: list[Any], floats: Any, ints: Any) -> list[Any]:
+def forget_segments() -> None:
+    """Forget every compiled function."""
+    _compiled.clear()
+    opbyop.forget()
+
+
+def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...], donated: int) -> Any:
+    def program(over: list[Any], given: list[Any], floats: Any, ints: Any) -> list[Any]:
+        arrays = [*over, *given]
         values: list[Any] = []
 
         def fetch(ref: Any) -> Any:

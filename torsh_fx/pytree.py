@@ -18,6 +18,7 @@ from .graph import Slot
 from .record import constant
 from .rules import AutogradError
 from .tensor import Tensor, from_array
+from .trail import ELSEWHERE
 
 
 class Box:
@@ -25,12 +26,12 @@ class Box:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.node = SimpleNamespace(aval=value, value=value, traced=False)
+        self.node = SimpleNamespace(aval=value, value=value, traced=False, trail=None)
 
 
 def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
-    if isinstance(t._cell, Box):
-        return (t._cell.value,), None
+    if isinstance(t._storage, Box):
+        return (t._storage.value,), None
     edge = t._current_edge()
     if edge is not None and not isinstance(edge, Slot):
         raise AutogradError(
@@ -49,8 +50,7 @@ def _unflatten(_: None, children: tuple[Any]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype in ALL:
         return Tensor(constant(value))
     out = Tensor.__new__(Tensor)
-    out._cell, out._edge, out._slot, out._view = Box(value), None, None, None  # type: ignore[assignment]
-    out._retains = out._stop = False
+    out._at, out._storage = ELSEWHERE, Box(value)  # type: ignore[assignment]
     return out
 
 

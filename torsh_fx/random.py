@@ -22,6 +22,7 @@ from .graph import leaf, next_serial
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
 from .rules.kinds import integer_of, shown
 from .rules.op import OPS
+from .state import here
 from .tensor import Tensor, apply
 from .traces import staged_by_others, trace_start
 
@@ -153,6 +154,8 @@ def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
             "torsh_fx.Generator as an argument, and generator= here"
         )
     seed, counter = given.draw()
+    if here().capture is not None:
+        here().capture.drew(given, seed, counter)
     place = {"seed": _value(seed), "counter": _value(counter)}
     return apply(OPS[op], **place, **params)
 

@@ -20,79 +20,88 @@ from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.context import config
 from .rules.op import Row
-from .state import STATE
+from .state import here
+from .trail import CAP, home, note_placed, placed
+
+__all__ = ["note_placed"]
 
 Edge = Node | Slot | None
 
-# A loop that never reads anything is cut here, so that it cannot grow.
-DEPTH_CAP = 3000
 
-
-def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: dict[str, Any]) -> Node:
+def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: dict[str, Any], key: Any = None) -> Node:
     """A node for ``row`` applied to ``operands``; raises what the row's checks raise.
 
     ``edges`` say where the gradient of each operand goes; runtime parameters in
-    ``params`` may be Python numbers, NumPy arrays or nodes.
+    ``params`` may be Python numbers, NumPy arrays or nodes.  ``key`` is what the
+    trail is to know this op by when it comes back at the same place.
     """
-    if params or row.params:
-        static, runtime = row.split(params)
-        call = row.call(tuple(n.aval for n in operands), static, tuple(runtime))
-        values = tuple(_runtime(row, name, v) for name, v in runtime.items()) if runtime else ()
-    else:
-        runtime, values = {}, ()
-        avals = tuple([n.aval for n in operands])
-        call = row._calls.get((avals, (), (), ())) or row.call(avals, {}, ())
+    static, runtime = row.split(params)
+    call = row.call(tuple([n.aval for n in operands]), static, tuple(runtime))
+    values = tuple([_runtime(row, name, v) for name, v in runtime.items()])
     if row.values_fn is not None and not any(isinstance(v, Node) for v in values):
         row.values_fn(call, **runtime)
-    wants = STATE.grad and row.differentiable and any(edges)
-    kept: tuple[Edge, ...] = NO_EDGES
-    if wants:
-        kept = tuple([e if e is not None and call.active(i) else None for i, e in enumerate(edges)])
-        wants = any(kept) and call.out.dtype.kind not in "biu"
-    node = Node(call, tuple(operands), values, call.out, kept if wants else NO_EDGES)
-    if _placed:
-        node.home = _one_home(row.name, (*operands, *(v for v in values if isinstance(v, Node))))
+    recorder = here()
+    mask = (False,) * len(edges)
+    if recorder.grad and row.differentiable and call.out.dtype.kind not in "biu":
+        mask = tuple([e is not None and call.active(i) for i, e in enumerate(edges)])
+    nodes = [v for v in values if isinstance(v, Node)]
+    place = _one_home(row.name, (*operands, *nodes)) if placed else None
+    guard = None
     if row.bounds_fn is not None:
-        _check_bounds(
-            row, node, dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
-        )
-    return finish(node)
+        given = dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
+        guard = _check_bounds(row, call, given)
+    node: Node
+    if call.foreign or any(n.traced for n in (*operands, *nodes)):
+        kept = tuple([e if m else None for e, m in zip(edges, mask, strict=True)]) if any(mask) else NO_EDGES
+        node = Node(call, tuple(operands), values, call.out, kept)
+        node.home, node.guard = place, guard
+        return finish(node)
+    trail = _trail_for((*operands, *nodes))
+    codes = tuple([trail.code_of(n, e) for n, e in zip(operands, edges, strict=True)])
+    for n in nodes:
+        trail.code_of(n, None)
+    known = recorder.mode is not None and not row.checked
+    node = trail.extend(call, codes, values, mask, place, key if known else None)
+    return _settle(node, guard)
 
 
-# NOTE [devices]: values that nobody placed go wherever they are used, so nothing is
-# looked at until the first array is bound to a device; from then on operands that
-# are bound to different ones are refused as they are recorded.
-_placed: list[bool] = []
+def _trail_for(nodes: Sequence[Node]) -> Any:
+    """This thread's trail, once everything an op reads is on it or has a value."""
+    recorder = here()
+    if recorder.trail.is_full() and recorder.capture is None:
+        executor.flush(cause=f"{CAP} ops without a read")
+    for n in nodes:
+        if n.trail is not recorder.trail and n.value is None and not n.given:
+            executor.force(n)
+    return recorder.trail
 
 
-def note_placed(value: Any) -> None:
-    """Remember that arrays bound to a device exist."""
-    if not _placed and not isinstance(value, jax.core.Tracer) and value.committed:
-        _placed.append(True)
-
-
-def home(node: Node) -> Any:
-    """The devices a node's value is bound to, None for wherever."""
-    value = node.value
-    if value is None:
-        return node.home
-    if isinstance(value, jax.core.Tracer) or not value.committed:
-        return None
-    return value.sharding.device_set
+def _settle(node: Node, guard: Guard | None) -> Node:
+    """What remains to be done for an op on the trail: its guard, the tapes, the eager switch."""
+    recorder = here()
+    if guard is not None:
+        watch(node, guard)
+    for tape in recorder.tapes:
+        tape.add(node)
+    if recorder.eager:
+        executor.flush(cause="the eager switch")
+    return node
 
 
 def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
     """``new``, or its copy on the devices of the ``old`` value that it overwrites."""
-    here = home(old) if _placed else None
+    here_ = home(old) if placed else None
     there = home(new)
-    if here is None or here == there or new.traced:
+    if here_ is None or here_ == there or new.traced:
         return new
-    if there is None and here == {config.jax_default_device or jax.devices()[0]}:
+    if there is None and here_ == {config.jax_default_device or jax.devices()[0]}:
         return new  # it will be computed there
     if differentiable:
-        raise ArgumentValueError(f"[{op}] the source is on another device than {_names(here)}; move it with to(device)")
+        raise ArgumentValueError(
+            f"[{op}] the source is on another device than {_names(here_)}; move it with to(device)"
+        )
     with jax.enable_x64(True):
-        place = old.value.sharding if old.value is not None else next(iter(here))
+        place = old.value.sharding if old.value is not None else next(iter(here_))
         return leaf(jax.device_put(executor.force(new), place))
 
 
@@ -114,28 +123,26 @@ def _one_home(op: str, nodes: Sequence[Node]) -> Any:
     return found
 
 
+def watch(node: Node, guard: Guard) -> None:
+    """Let the program that computes ``node`` check an index."""
+    node.guard = guard
+    trail = here().trail
+    if node.trail is trail:
+        index = trail.code_of(guard.index, None)
+        trail.guards.append(guard)
+        trail.event = trail.event.step(("guard", index, guard.low, guard.extent))
+
+
 def finish(node: Node) -> Node:
-    """Compute a node that cannot wait, cut a chain that grew too long, tell the tapes."""
-    depth = 0
-    eager = STATE.eager or node.call.foreign
-    for n in node.inputs:
-        if n.value is None:
-            if n.depth > depth:
-                depth = n.depth
-        elif isinstance(n.value, jax.core.Tracer):
-            eager = True
-    for n in node.runtime:
-        if isinstance(n, Node) and n.value is not None and n.traced:
-            eager = True
-    node.depth = depth + 1
-    if STATE.tapes:
-        for tape in STATE.tapes:
+    """Take up a node that was written out: on the trail, or computed at once if it cannot wait."""
+    operands = [*node.inputs, *(r for r in node.runtime if isinstance(r, Node))]
+    if node.call.foreign or any(n.traced for n in operands):
+        for tape in here().tapes:
             tape.add(node)
-    if eager:
         compute_now(node)
-    elif depth > DEPTH_CAP:
-        executor.run([node])
-    return node
+        return node
+    executor.adopt(_trail_for(operands), node)
+    return _settle(node, node.guard)
 
 
 def compute_now(node: Node) -> None:
@@ -143,16 +150,13 @@ def compute_now(node: Node) -> None:
     args = [executor.force(n) for n in node.inputs]
     numbers = [executor.force(r) if isinstance(r, Node) else r for r in node.runtime]
     if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)):
-        if node.call.foreign:
-            with jax.enable_x64(True), jax.ensure_compile_time_eval():
-                node.value = node.call.forward(*args, *numbers)
-        else:
-            executor.run([node])
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            node.value = node.call.forward(*args, *numbers)
         return
     with jax.enable_x64(True):
         value = bind(node.call, *args, *numbers)
     # All three ways must agree: what no_grad made is a constant to JAX as well.
-    node.value = value if STATE.grad else jax.lax.stop_gradient(value)
+    node.value = value if here().grad else jax.lax.stop_gradient(value)
 
 
 def _runtime(row: Row, name: str, value: Any) -> Any:
@@ -172,12 +176,14 @@ def constant(array: Any) -> Node:
         return leaf(jax.numpy.array(array))
 
 
-def _check_bounds(row: Row, node: Node, given: dict[str, Any]) -> None:
-    """Check known indices at the call; leave a guard for those still to come."""
+def _check_bounds(row: Row, call: Any, given: dict[str, Any]) -> Guard | None:
+    """Check known indices at the call; a guard for those still to come."""
     assert row.bounds_fn is not None
-    for name, (extent, what) in row.bounds_fn(node.call).items():
+    guard = None
+    for name, (extent, what) in row.bounds_fn(call).items():
         index = given[name]
         if index.value is None:
-            node.guard = Guard(row.name, index, extent, what, caller_line())
+            guard = Guard(row.name, index, extent, what, caller_line())
         elif not index.traced:
             check_indices(row.name, index.value, extent, what)
+    return guard

@@ -13,6 +13,7 @@ from .rules import ArgumentTypeError
 from .rules.kinds import axes_of, axis_of, shown
 from .rules.op import OPS
 from .shaping import squeeze
+from .known import quick
 from .tensor import Tensor, apply
 
 
@@ -37,6 +38,7 @@ def _dims(op: str, dim: Any, x: Tensor) -> tuple[int, ...] | None:
     return axes or None
 
 
+@quick
 def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim`` (all axes if None or empty); integers and booleans in int64.
 
@@ -65,6 +67,7 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
     return apply(OPS["sum_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
 
 
+@quick
 def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` (all axes if None or empty) of a floating tensor, of nothing NaN.
 
@@ -136,6 +139,7 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
     return total / builtins.max(count - correction, 0)
 
 
+@quick
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """int64 index of the largest element (along ``dim``, or of the flattened tensor), the first of several.
 
@@ -156,6 +160,7 @@ def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return apply(OPS["argmax"], t, dim=axis, keepdim=_kept("argmax", keepdim))
 
 
+@quick
 def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """int64 index of the smallest element (along ``dim``, or of the flattened tensor), as ``argmax``.
 
@@ -170,6 +175,7 @@ def argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return apply(OPS["argmin"], t, dim=axis, keepdim=_kept("argmin", keepdim))
 
 
+@quick
 def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Largest element over ``dim`` (all axes if empty), x's dtype; NaN wins.
 
@@ -188,6 +194,7 @@ def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Tensor:
     return apply(OPS["amax"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("amax", keepdim))
 
 
+@quick
 def amin(x: Any, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Smallest element over ``dim`` (all axes if empty), as ``amax``; NaN wins.
 
@@ -246,6 +253,7 @@ def min(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return _extremum("min", x, dim, keepdim)
 
 
+@quick
 def any(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Is any element nonzero (over ``dim``, or at all)?  bool.
 
@@ -263,6 +271,7 @@ def any(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     return apply(OPS["any"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("any", keepdim))
 
 
+@quick
 def all(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Are all elements nonzero (over ``dim``, or altogether)?  bool.
 
@@ -307,6 +316,7 @@ def matmul(a: Any, b: Any) -> Tensor:
     return apply(OPS["matmul"], x, y)
 
 
+@quick
 def log_softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
     """Logarithm of softmax along ``dim``, x − max − ln Σe^(x−max), with ``softmax``'s arguments and errors.
 
@@ -319,6 +329,7 @@ def log_softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
     return apply(OPS["log_softmax"], _soft(x, dtype), dim=dim)
 
 
+@quick
 def softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
     """Softmax along ``dim``, e^(x−max)/Σe^(x−max).
 

@@ -20,22 +20,74 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 from .rules import ArgumentTypeError
+from .trail import Trail
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CLEAN = get_opaque_trace_state()
 
 
-class _State(threading.local):
+class Recorder:
+    """What one thread is recording, and its switches."""
+
+    __slots__ = ("_eager", "_grad", "capture", "mode", "own_trace", "own_traces", "tapes", "trail")
+
     def __init__(self) -> None:
-        self.grad = True
-        self.eager = False
+        self.trail = Trail()
+        self._grad = True
+        self._eager = False
         self.tapes: list[Any] = []
+        self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
+        self._set_mode()
+
+    def _set_mode(self) -> None:
+        # Part of every key that a trail is walked by; with a tape or the eager switch no way is known.
+        self.mode: int | None = None if self._eager or self.tapes else int(self._grad)
+
+    @property
+    def grad(self) -> bool:
+        """Are ops recorded for differentiation?"""
+        return self._grad
+
+    @grad.setter
+    def grad(self, mode: bool) -> None:
+        self._grad = mode
+        self._set_mode()
+
+    @property
+    def eager(self) -> bool:
+        """Is each op computed as it is called?"""
+        return self._eager
+
+    @eager.setter
+    def eager(self, mode: bool) -> None:
+        self._eager = mode
+        self._set_mode()
+
+    def open_tape(self, tape: Any) -> None:
+        """From here on ``tape`` lists every op."""
+        self.tapes.append(tape)
+        self._set_mode()
+
+    def close_tape(self, tape: Any) -> None:
+        """Until here."""
+        self.tapes.remove(tape)
+        self._set_mode()
 
 
-STATE = _State()
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.now = Recorder()
+
+
+LOCAL = _Local()
+
+
+def here() -> Recorder:
+    """This thread's recorder."""
+    return LOCAL.now
 
 
 def ambient_trace() -> Any:
@@ -55,11 +107,11 @@ def is_staging() -> bool:
 @contextlib.contextmanager
 def own_trace() -> Iterator[None]:
     """What is traced in here is used once, so the constants it reads cannot go stale."""
-    STATE.own_trace += 1
+    here().own_trace += 1
     try:
         yield
     finally:
-        STATE.own_trace -= 1
+        here().own_trace -= 1
 
 
 class set_grad_enabled:
@@ -82,17 +134,17 @@ class set_grad_enabled:
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, (bool, np.bool_)):
             raise ArgumentTypeError(f"set_grad_enabled takes True or False, got {type(mode).__name__}")
-        self.previous, self.mode = STATE.grad, bool(mode)
-        STATE.grad = self.mode
+        self.previous, self.mode = here().grad, bool(mode)
+        here().grad = self.mode
 
     def __enter__(self) -> None:
-        STATE.grad = self.mode
+        here().grad = self.mode
 
     def __exit__(self, *exc: object) -> None:
-        STATE.grad = self.previous
+        here().grad = self.previous
 
     def __call__(self, fn: F) -> F:
-        STATE.grad = self.previous  # the constructor switched, a decorator must not
+        here().grad = self.previous  # the constructor switched, a decorator must not
         return _decorate(fn, self.mode)
 
 
@@ -103,11 +155,11 @@ class _GradMode:
         self.previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self.previous.append(STATE.grad)
-        STATE.grad = self.mode
+        self.previous.append(here().grad)
+        here().grad = self.mode
 
     def __exit__(self, *exc: object) -> None:
-        STATE.grad = self.previous.pop()
+        here().grad = self.previous.pop()
 
     def __new__(cls, fn: F | None = None) -> Any:
         if fn is not None:  # @no_grad without parentheses
@@ -160,7 +212,7 @@ def is_grad_enabled() -> bool:
         >>> is_grad_enabled()
         True
     """
-    return STATE.grad
+    return here().grad
 
 
 def _decorate(fn: F, mode: bool) -> F:
@@ -188,10 +240,10 @@ class eager:
     """
 
     def __enter__(self) -> None:
-        self.before, STATE.eager = STATE.eager, True
+        self.before, here().eager = here().eager, True
 
     def __exit__(self, *exc: object) -> None:
-        STATE.eager = self.before
+        here().eager = self.before
 
 
 def _decorate_generator(fn: F, mode: bool) -> F:

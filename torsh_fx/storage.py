@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .graph import Node
 from .rules.op import Row
-from .state import STATE
+from .state import here
 from .traces import freeze
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ class View:
 
 def note_read(t: Tensor) -> None:
     """A value becomes a Python value: no tape can follow it, and a staged program holds it."""
-    if STATE.tapes:
+    if here().tapes:
         warnings.warn("a value was read while recording; what depends on it is frozen on the tape", stacklevel=4)
     note_read_by_trace((t,))
 
 
 def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
     """Freeze tensors from outside, and the bases of views, that a staged program has read."""
+    if here().capture is not None:
+        for t in tensors:
+            here().capture.note_read(t)
     for t in tensors:
         freeze((t._cell.node,))
         while t._view is not None:

@@ -21,7 +21,7 @@ from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.applying import check_indices
 from .rules.call import Aval, Call
-from .state import STATE, ambient_trace, own_trace
+from .state import ambient_trace, here, own_trace
 from .tensor import Tensor, from_array
 
 
@@ -80,7 +80,7 @@ class Tape:
                 "tape would hold its tracers; record the function first and transform tape.as_jax()"
             )
         self._made[id(node)] = len(self.entries)
-        entry = Entry(node, node.inputs, node.runtime, node.describe(), not STATE.grad, caller_line())
+        entry = Entry(node, node.inputs, node.runtime, node.describe(), not here().grad, caller_line())
         self.entries.append(entry)
 
     def made(self, node: Node) -> bool:
@@ -357,12 +357,12 @@ class record:
         if self.inputs is not None:
             tape.inputs = [t._node for t in self.inputs]
         self.open.append(tape)
-        STATE.tapes.append(tape)
+        here().open_tape(tape)
         return tape
 
     def __exit__(self, *exc: object) -> None:
         tape = self.open.pop()
-        STATE.tapes.remove(tape)
+        here().close_tape(tape)
         if exc[0] is None and not tape.outputs:
             tape.finish(None, None)
 
@@ -374,11 +374,11 @@ class record:
         tape = Tape()
         tape._in_tree = jax.tree.structure(jax.tree.unflatten(tree, [0] * len(flat)))
         tape.inputs = [t._node for t in fresh]
-        STATE.tapes.append(tape)
+        here().open_tape(tape)
         try:
             out = self.fn(*jax.tree.unflatten(tree, fresh))
         finally:
-            STATE.tapes.remove(tape)
+            here().close_tape(tape)
         leaves, out_tree = jax.tree.flatten(out, is_leaf=is_tensor)
         for x in leaves:
             if not is_tensor(x):

@@ -22,18 +22,23 @@ from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .record import note_placed, record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
+from .rules.call import Aval
 from .rules.context import config
 from .rules.kinds import axis_of
 from .rules.op import OPS, Row
-from .state import STATE, no_grad
+from .state import LOCAL, here, no_grad
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
+from .trail import ELSEWHERE, Event, Trail
 from .writing import write
 
 if TYPE_CHECKING:
     from ._methods import Methods  # generated: what ``methods`` attaches
 else:
     Methods = object
+
+
+new = object.__new__
 
 
 class Tensor(Methods):
@@ -48,7 +53,14 @@ class Tensor(Methods):
         [2.0, 4.0]
     """
 
-    __slots__ = ("__weakref__", "_cell", "_edge", "_retains", "_slot", "_stop", "_view")
+    # Most tensors never differ from these, and a loop makes thousands.
+    _at: Node  # the node of a tensor that shares its storage with nobody, else ELSEWHERE
+    _storage: Cell | None = None  # see _cell
+    _edge: Any = None  # the node that made it, the slot of a leaf, or None
+    _slot: Slot | None = None
+    _view: View | None = None
+    _retains = False
+    _stop = False  # detached: gradients of a replay stop here, too
 
     __array_ufunc__ = None  # NumPy must not take us apart: np.float64(2) * x is ours
     __array_priority__ = 1000
@@ -56,27 +68,49 @@ class Tensor(Methods):
     def __init__(self, node: Node, edge: Any = None) -> None:
         if not isinstance(node, Node):
             raise ArgumentTypeError("make Tensors with torsh_fx.tensor(data), not with Tensor(data)")
-        self._cell = Cell(node)
-        self._edge = edge  # the node that made it, the slot of a leaf, or None
-        self._slot: Slot | None = None
-        self._view: View | None = None
-        self._retains = False
-        self._stop = False  # detached: gradients of a replay stop here, too
+        self._at = node
+        self._edge = edge
+        if node.trail is not None and (edge is not node if node.code & 1 else edge is not None):
+            self._cell  # noqa: B018  NOTE [at]
 
     # -- what it is ------------------------------------------------------------
 
     @property
     def _node(self) -> Node:
+        node = self._at
+        if node is not ELSEWHERE:
+            return node
         view = self._view
         if view is not None and view.version != view.base._cell.version:
             self._derive(view)
-        return self._cell.node
+        return self._storage.node  # type: ignore[union-attr]
+
+    @property
+    def _cell(self) -> Cell:
+        """The storage, which others may share from now on.
+
+        NOTE [at]: a fresh result is its node and nothing else, and ops find it by
+        ``_at``.  Whoever shares it, writes it or moves it in the graph asks for the
+        cell first, and from then on the cell is asked.
+        """
+        cell = self._storage
+        if cell is None:
+            cell = self._storage = Cell(self._at)
+            self._at = ELSEWHERE
+        return cell
 
     def _derive(self, view: View) -> None:
         fresh = apply(view.row, view.base, **view.params)
-        self._cell.node = fresh._cell.node
+        self._cell.node = fresh._node
         self._edge = None if self._stop else fresh._edge
         view.version = view.base._cell.version
+
+    @property
+    def _aval(self) -> Aval:
+        node = self._at
+        if node.trail is not None:
+            return node.event.call.out  # type: ignore[no-any-return]
+        return (node if node is not ELSEWHERE else self._storage.node).aval  # type: ignore[union-attr]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,24 +120,25 @@ class Tensor(Methods):
             >>> zeros(2, 3).shape
             (2, 3)
         """
-        return self._cell.node.aval.shape
+        return self._aval.shape
 
     @property
     def dtype(self) -> DType:
         """NumPy dtype of the elements; ``bfloat16`` is JAX's."""
-        return self._cell.node.aval.dtype
+        return self._aval.dtype
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self._cell.node.aval.shape)
+        return len(self._aval.shape)
 
     @property
     def device(self) -> Any:
         """The JAX device that holds the value, or the sharding over several; of a pending value where it will be."""
-        value = self._cell.node.value
+        node = self._node
+        value = node.value
         if value is None or isinstance(value, jax.core.Tracer):
-            home = self._cell.node.home
+            home = node.home
             if home is not None and len(home) == 1:
                 return next(iter(home))
             return config.jax_default_device or jax.devices()[0]
@@ -128,7 +163,7 @@ class Tensor(Methods):
 
     def numel(self) -> int:
         """Number of elements."""
-        return int(self._cell.node.aval.size)
+        return int(self._aval.size)
 
     def nelement(self) -> int:
         """Number of elements."""
@@ -188,7 +223,9 @@ class Tensor(Methods):
                 "gradient would be lost there; pass it to the function as an argument"
             )
         if mode and self._slot is None:
-            self._slot = Slot(self._node.aval)
+            self._slot = Slot(self._aval)
+        if self._at.trail is not None:
+            self._cell  # noqa: B018  NOTE [at]
         self._edge = self._slot if mode else None
         return self
 
@@ -247,7 +284,7 @@ class Tensor(Methods):
         if self._slot is None:
             if value is None:
                 return
-            self._slot = Slot(self._node.aval)
+            self._slot = Slot(self._aval)
         self._slot.grad = value
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
@@ -304,8 +341,8 @@ class Tensor(Methods):
             False
         """
         out = Tensor.__new__(Tensor)
-        out._cell, out._edge, out._slot, out._view, out._retains = self._cell, None, None, self._view, False
-        out._stop = out._cell.aliased = True
+        out._at, out._storage, out._view = ELSEWHERE, self._cell, self._view
+        out._stop = self._cell.aliased = True
         if self._view is not None:
             self._view.base._cell.views.append(weakref.ref(out))
         return out
@@ -318,6 +355,7 @@ class Tensor(Methods):
         """
         if self._view is not None:
             raise AutogradError("detach_() on a view is not possible; use detach()")
+        self._cell  # noqa: B018  NOTE [at]
         self._edge, self._stop = None, True
         return self
 
@@ -350,6 +388,7 @@ class Tensor(Methods):
         """
         value = executor.force(self._operand())
         if not isinstance(value, jax.core.Tracer):
+            self._node.exported = value
             note_read_by_trace((self,))
         return value  # type: ignore[no-any-return]
 
@@ -376,13 +415,17 @@ class Tensor(Methods):
         return self._host()
 
     def _host(self) -> np.ndarray[Any, Any]:
-        value = executor.force(self._node)
+        node = self._node
+        value = node.value
+        if value is None:
+            value = executor.force(node)
         if isinstance(value, jax.core.Tracer):
             raise AutogradError(
                 "a value was read inside jax.jit, vmap or grad, where it does not exist yet; "
                 "return it from the function, or read it outside"
             )
         note_read(self)
+        node.exported = value  # NumPy looks at the same memory
         out = np.asarray(value)
         out.flags.writeable = False
         return out
@@ -462,28 +505,91 @@ def _axis(dim: int, shape: tuple[int, ...]) -> int:
 # -- recording on Tensors --------------------------------------------------------
 
 
+def take(trail: Trail, event: Event) -> Tensor:
+    """Record the op of an event that is known."""
+    trail.event = event
+    node = new(Node)
+    node.trail = trail
+    node.code = event.code
+    node.event = event
+    trail.nodes.append(node)
+    out = new(Tensor)
+    out._at = node
+    if event.code & 1:
+        out._edge = node
+    return out
+
+
 def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     """Record ``row`` on tensors of matching dtypes; ``params`` may hold Tensors.
 
     Raises what the row's checks raise; a pending value is checked by its program.
     """
+    recorder = LOCAL.now
+    trail = recorder.trail
+    key: list[Any] = [row, recorder.mode]
+    for t in operands:
+        at = t._at
+        key.append(at.code if at.trail is trail else trail.code(t))
+    floats: list[float] = []
+    ints: list[int] = []
+    usual = None not in key  # no tape, not eager, no operand that is traced or pending elsewhere
+    if row.context:
+        key += [read() for read in row.context.values()]
+    for name, value in params.items():
+        kind = value.__class__
+        key.append(name)
+        key.append(kind)
+        if name not in row.runtime or value is None:
+            key.append(value)
+        elif kind is float:
+            floats.append(value)
+        elif kind is int:
+            ints.append(value)
+        elif kind is Tensor and not value._stop:
+            code = trail.code_of(value._node, None)
+            usual = usual and code is not None
+            key.append(code)
+        else:
+            usual = False
+    if not usual:
+        return _apply(row, operands, params, None)
+    try:
+        event = trail.event.after.get(tuple(key))
+    except TypeError:  # an unhashable parameter, which the row will refuse or make a tuple
+        return _apply(row, operands, params, None)
+    if event is None or recorder.trail is not trail:
+        return _apply(row, operands, params, (trail.event, tuple(key)))
+    trail.floats += floats
+    trail.ints += ints
+    return take(trail, event)
+
+
+def _apply(row: Row, operands: tuple[Tensor, ...], params: dict[str, Any], key: Any) -> Tensor:
+    """``apply`` at a place where it is not known yet, or cannot be."""
     for name, value in params.items():
         if isinstance(value, Tensor):
             params[name] = value._operand()
-    nodes = [t._operand() if t._stop else t._node for t in operands]
-    node = record(row, nodes, [t._edge for t in operands], params)
-    if STATE.tapes:
-        for tape in STATE.tapes:
+    nodes = [t._operand() for t in operands]
+    node = record(row, nodes, [t._edge for t in operands], params, key)
+    if here().tapes:
+        for tape in here().tapes:
             tape.note(node, operands)
     if node.value is not None and isinstance(node.value, jax.core.Tracer):
         note_read_by_trace(operands)
-    return Tensor(node, node if node.edges else None)
+    return result(node)
+
+
+def result(node: Node) -> Tensor:
+    """A Tensor that shows ``node``, in its place in the graph."""
+    return Tensor(node, node if node.differentiable else None)
 
 
 def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
     """Record a view of ``base``: the result shares its storage."""
     out = apply(row, base, **params)
     out._view = View(base, row, params)
+    out._cell  # noqa: B018  NOTE [at]
     views = base._cell.views
     if len(views) > 32:
         base._cell.views = views = [r for r in views if r() is not None]
@@ -498,4 +604,6 @@ def from_array(value: Any) -> Tensor:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
     note_placed(value)
-    return Tensor(leaf(value))
+    node = leaf(value)
+    node.exported = value  # the caller may keep it
+    return Tensor(node)

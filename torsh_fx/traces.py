@@ -13,15 +13,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from .graph import Node, next_serial
-from .state import STATE, ambient_trace, is_staging
+from .state import ambient_trace, here, is_staging
 
 _frozen: weakref.WeakSet[Node] = weakref.WeakSet()
+anything_frozen: list[bool] = []  # every write asks
 
 
 def staged_by_others() -> bool:
     """Is a program being staged that somebody may run again?"""
     trace = ambient_trace()
-    if trace is None or STATE.own_trace or any(trace == own for own in STATE.own_traces):
+    if trace is None or here().own_trace or any(trace == own for own in here().own_traces):
         return False
     return is_staging()
 
@@ -32,11 +33,12 @@ def freeze(nodes: Iterable[Node]) -> None:
         return
     start = trace_start()
     _frozen.update(n for n in nodes if n.serial < start and not n.traced)
+    anything_frozen[:] = [True]
 
 
 def is_frozen(node: Node) -> bool:
     """Does a staged program hold the value of ``node``?"""
-    return node in _frozen
+    return bool(anything_frozen) and node in _frozen
 
 
 # NOTE [trace start]: JAX does not say when a trace began.  The first time one is
@@ -53,6 +55,8 @@ def trace_start() -> int:
         if known == trace:
             return serial
     now = next_serial()
+    trail = here().trail
+    trail.breaks.append((len(trail.nodes), now))  # what is recorded from here on belongs to it
     _traces.append((trace, now))
     del _traces[:-32]
     return now

@@ -17,7 +17,7 @@ from . import docs
 from .lift import Inside, call, is_tensor, refuse_on_tape
 from .rules import AutogradError
 from .rules.context import config
-from .state import STATE
+from .state import here
 from .tensor import Tensor, from_array
 
 Fn = Callable[..., Any]
@@ -232,7 +232,7 @@ def jit(fn: Fn, **options: Any) -> Fn:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flags = tuple(t.requires_grad for t in jax.tree.leaves((args, kwargs), is_leaf=is_tensor) if is_tensor(t))
         # What a trace bakes in beyond avals: flags, grad mode, the user's x64.
-        key = (flags, STATE.grad, bool(config.jax_enable_x64))
+        key = (flags, here().grad, bool(config.jax_enable_x64))
         if key not in compiled:
             inside = Inside(fn, "jit")
             inside.flags = list(flags)
@@ -269,7 +269,7 @@ def _plain(inside: Inside, primals: Sequence[Any]) -> list[Any]:
     refuse_on_tape(inside.name)
     flat, tree = jax.tree.flatten(tuple(primals), is_leaf=is_tensor)
     inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
-    if STATE.grad and any(is_tensor(t) and t.requires_grad for t in flat):
+    if here().grad and any(is_tensor(t) and t.requires_grad for t in flat):
         raise AutogradError(
             f"[{inside.name}] a primal requires grad, but the result would not belong to its graph; detach() it, or "
             f"call {inside.name} under torsh_fx.no_grad()"

@@ -1,0 +1,133 @@
+"""``compile``: an imperative step as one program that is replayed without its Python.
+
+NOTE [compile]: a step is recorded once by the recorder that every loop uses,
+``backward`` and writes included, and then replayed: Tensors are read anew at each
+call, since they are handles, and Python's state is compared with what it was.
+Whenever something differs the step is recorded again; the program is looked up by
+its path, so that other numbers never compile one.  Nothing of it is a promise that
+the user has to keep.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from . import executor, explaining
+from .capturing import capture
+from .programs import CACHE
+from .replaying import Inputs, Plan, switches
+from .rules import ArgumentTypeError
+from .state import ambient_trace, here
+from .stats import counts
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PLANS = 8  # of one step, for different arguments or flags
+
+
+class Compiled:
+    """What ``compile`` returns; its ``repr`` says how often it was recorded, and why it is each time, if so."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self.__wrapped__ = fn
+        self._plans: list[Plan] = []
+        self._recorded = 0
+        self._reason: str | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = here()
+        if recorder.mode is None or recorder.capture is not None or ambient_trace() is not None:
+            return self.__wrapped__(*args, **kwargs)
+        with executor.backward_lock():
+            inputs, around = Inputs(args, kwargs), switches()
+            for k, plan in enumerate(self._plans):
+                found = plan.fits(inputs, around)
+                if found is not None:
+                    if k:
+                        self._plans.insert(0, self._plans.pop(k))
+                    CACHE.hit(plan.event)
+                    return _run(plan, found)
+            return self._record(inputs, around)
+
+    def _record(self, inputs: Inputs, around: tuple[Any, ...]) -> Any:
+        plan, found, self._reason, timed = capture(self.__wrapped__, inputs, around)
+        self._recorded += 1
+        try:
+            out = _run(plan, found)
+        finally:
+            if timed is not None:
+                timed.stop()
+        if self._reason is None:  # a plan of the same path is one that will not fit again
+            self._plans = [plan, *(p for p in self._plans if p.event is not plan.event)][:PLANS]
+        return out
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        each = f"; at each call, since {self._reason}" if self._reason is not None else ""
+        name = getattr(self, "__qualname__", type(self.__wrapped__).__name__)
+        return f"<compiled {name}, recorded {self._recorded} time(s){each}>"
+
+
+def _run(plan: Plan, found: Any) -> Any:
+    counts["programs run"] += 1
+    if explaining.listeners:
+        explaining.note_run("a compiled step")
+    return plan.run(found)
+
+
+def compile(step_fn: F) -> F:
+    """``step_fn``, an imperative step, as one XLA program per call without Python's cost per op.
+
+    The step may do what a loop's body does: forward, ``backward()``, updates in place of
+    parameters and buffers that it closes over, ``p.grad = None``, random draws.  It is
+    recorded once, then replayed.  Tensors are read anew at each call; if anything else
+    differs that it can reach (numbers, flags, attributes, lists, arguments that are no
+    Tensors) it is recorded again, and XLA compiles only for other shapes or another
+    structure.  Memory that is written over is given to the program.
+
+    Args:
+        step_fn: a function, method or other callable; also as decorator.  NumPy and JAX
+            arrays among its arguments reach it as Tensors.
+
+    Returns:
+        A callable with its arguments and results.  Tensors it returns have no history.
+        Under ``eager``, on a tape, inside a JAX trace or another compiled step it is
+        ``step_fn`` itself.
+
+    Raises:
+        ArgumentTypeError: ``step_fn`` is no callable, or a generator or coroutine function.
+        AutogradError: by the result, if the step reads a value, returns a Tensor that
+            still requires grad, or keeps one of its own where a replay would not (an
+            attribute, a list): return it, or write it in place.  All is as before then.
+        OutOfRangeError: by the result, for an index out of range; nothing is written then.
+
+    A step that changes Python's state itself (a counter, ``random.random()``) is recorded
+    at each call; keep a counter in a Tensor to avoid that.  Printing, the clock and
+    files are seen while it is recorded only.
+
+    Example:
+        >>> w = tensor([1.0, 2.0], requires_grad=True)
+        >>> @compile
+        ... def step(x):
+        ...     loss = ((w * x) ** 2).sum()
+        ...     loss.backward()
+        ...     with no_grad():
+        ...         w.sub_(0.1 * w.grad)
+        ...     w.grad = None
+        ...     return loss
+        >>> step(ones(2)).item(), step(ones(2)).item()
+        (5.0, 3.200000047683716)
+    """
+    if not callable(step_fn):
+        raise ArgumentTypeError(f"compile takes a function, got {type(step_fn).__name__}")
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if any(is_kind(step_fn) for is_kind in kinds):
+        raise ArgumentTypeError("compile takes a plain function, got a generator or coroutine function")
+    return cast(F, Compiled(step_fn))

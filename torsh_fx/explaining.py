@@ -1,0 +1,195 @@
+"""``explain``: what ran, what forced it, and why a program was not known.
+
+Misses are always noted, they are rare and cost a compilation anyway.  Runs are
+counted by the line that forced them only while somebody asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .graph import aval_of, caller_line
+from .stats import counts
+from .trail import Event
+
+SHOWN = 8  # lines and misses in a report, which is to fit a screen
+
+
+class Miss(NamedTuple):
+    """A program that was not known."""
+
+    where: str  # the line that forced it
+    cause: str
+    ops: int
+    whole: bool  # compiled as one, rather than run op by op
+    why: str
+    seconds: list[float]  # filled once it has run
+
+
+misses: deque[Miss] = deque(maxlen=256)
+listeners: list[Explanation] = []
+spent = [0.0]  # seconds that all misses took
+
+
+class Explanation:
+    """What ran since it was made, or since its ``with`` block began; print it."""
+
+    def __init__(self, whole: bool) -> None:
+        self.since = dict.fromkeys(counts, 0) if whole else dict(counts)
+        self.until: dict[str, int] | None = None
+        self.spent = 0.0 if whole else spent[0]
+        self.lines: Counter[tuple[str, str]] = Counter()
+        self.misses: list[Miss] = list(misses) if whole else []
+
+    def __enter__(self) -> Explanation:
+        self.__init__(whole=False)  # type: ignore[misc]
+        listeners.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        listeners.remove(self)
+        self.until = dict(counts)
+        self.spent = spent[0] - self.spent
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Programs run, hits, misses and XLA compilations in its time."""
+        now = self.until or counts
+        return {name: now[name] - self.since[name] for name in counts}
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds spent on programs that were not known: tracing, compiling, the first run."""
+        return self.spent if self.until is not None else spent[0] - self.spent
+
+    def __str__(self) -> str:
+        c = self.counts
+        lines = [
+            f"{c['programs run']} programs run: {c['hits']} known, {c['misses']} new "
+            f"({c['xla programs compiled']} compiled by XLA, {self.compile_seconds:.2f} s with their first run)"
+        ]
+        if self.lines:
+            lines.append("forced by")
+            lines += [f"  {n:6d} x {cause} at {where}" for (where, cause), n in self.lines.most_common(SHOWN)]
+            lines += _more(len(self.lines) - SHOWN, "line")
+        if self.misses:
+            lines.append("new because")
+            for m in self.misses[-SHOWN:]:
+                took = f"{m.seconds[0]:.2f} s" if m.seconds else "not run"
+                how = "" if m.whole else ", run op by op since graphs here did not come back"
+                lines.append(f"  {m.where}, {m.cause}: {m.ops} op(s), {took}{how}")
+                lines.append(f"    {m.why}")
+            lines += _more(len(self.misses) - SHOWN, "earlier one")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _more(n: int, what: str) -> list[str]:
+    return [f"  ... and {n} {what}{'s' if n > 1 else ''}"] if n > 0 else []
+
+
+def explain() -> Explanation:
+    """What the executor ran and why, in plain words.
+
+    Returns:
+        An object to print.  As it is, it tells of everything since the start; as a
+        context manager, of its block, with the lines of your code that forced each
+        run.  ``counts``, ``lines``, ``misses`` and ``compile_seconds`` hold the same.
+
+    Example:
+        >>> with explain() as report:
+        ...     tensor([1.0, 2.0]).sum().item()
+        3.0
+        >>> report.counts["programs run"]
+        1
+        >>> print(report)  # doctest: +ELLIPSIS
+        1 programs run: ...
+    """
+    return Explanation(whole=True)
+
+
+def note_run(cause: str) -> None:
+    """Somebody listens: count a run under the line that forced it."""
+    where = caller_line()
+    for listener in listeners:
+        listener.lines[where, cause] += 1
+
+
+class Timed:
+    """Measures what a new program takes until it has run."""
+
+    def __init__(self, event: Event, cause: str, program: Any, began: float) -> None:
+        self.miss = Miss(caller_line(), cause, program.steps, program.known, difference(event), [])
+        self.began = began
+        misses.append(self.miss)
+        for listener in listeners:
+            listener.misses.append(self.miss)
+        _remember(event)
+
+    def stop(self) -> None:
+        """It has run, or failed to."""
+        seconds = time.perf_counter() - self.began
+        self.miss.seconds.append(seconds)
+        spent[0] += seconds
+
+
+def _remember(event: Event | None) -> None:
+    while event is not None and not event.familiar:
+        event.familiar = True
+        event = event.parent
+
+
+def difference(event: Event) -> str:
+    """Where the path to ``event`` leaves those that were run before, in words."""
+    path: list[Event] = []
+    at: Event | None = event
+    while at is not None:
+        path.append(at)
+        at = at.parent
+    path.reverse()
+    for place, here in enumerate(path):
+        if here.familiar or here.parent is None:
+            continue
+        others = [e for e in dict.fromkeys(here.parent.after.values()) if e is not here and e.familiar]
+        before = f"after {_count(path[:place])}, " if place > 1 else ""
+        if not others:
+            if here.parent.parent is None or not here.parent.familiar:
+                return "nothing like it was run before"
+            return f"{before}{_describe(here)} comes where a known program ended"
+        alike = [e for e in others if _kind(e) == _kind(here)] or others
+        return f"{before}{_describe(here)} where {_describe(alike[-1])} was known"
+    if event.programs:
+        return "the same ops were known, but other results are held now, or memory that was free is not"
+    if event.seen < 2:
+        return "the same ops were part of a longer program, now a value is needed before its end"
+    return "the same ops were run before, op by op, and came back"
+
+
+def _count(path: Sequence[Event]) -> str:
+    ops = sum(e.call is not None for e in path)
+    return f"{ops} op{'s' if ops != 1 else ''} alike"
+
+
+def _kind(event: Event) -> Any:
+    if event.call is not None:
+        return event.call.name
+    key = event.key
+    return key[0] if isinstance(key, tuple) and isinstance(key[0], str) else "input"
+
+
+def _describe(event: Event) -> str:
+    if event.call is not None:
+        shapes = ", ".join(f"{a.dtype}{list(a.shape)}" for a in event.call.avals)
+        return f"[{event.call.describe(dict.fromkeys(event.call.present, '·'))}] of ({shapes})"
+    kind = _kind(event)
+    if kind == "input":
+        aval = aval_of(event.key[0] if isinstance(event.key, tuple) else event.key)
+        return f"an input {aval.dtype}{list(aval.shape)}"
+    if kind == "backward":
+        stored = sum(c is not None for c in event.key[2][1:])
+        return f"backward() with {stored} gradients already stored" + (", graph retained" if event.key[3] else "")
+    return f"an operand of another kind ({kind})"
