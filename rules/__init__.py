@@ -82,6 +82,10 @@ from .op import seal as _seal
 from .power import pow as pow
 from .power import pow_number as pow_number
 from .power import pow_tensor as pow_tensor
+from .putting import overwrite as overwrite
+from .putting import put as put
+from .putting import select_scatter as select_scatter
+from .putting import slice_scatter as slice_scatter
 from .random import random_integers as random_integers
 from .random import random_normal as random_normal
 from .random import random_permutation as random_permutation
@@ -198,10 +202,12 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "overwrite",
     "permute",
     "pow",
     "pow_number",
     "pow_tensor",
+    "put",
     "random_integers",
     "random_normal",
     "random_permutation",
@@ -215,10 +221,12 @@ __all__ = [
     "round",
     "rsqrt",
     "select",
+    "select_scatter",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "slice_scatter",
     "softmax",
     "sqrt",
     "stack",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -224,7 +223,7 @@ def test_overwriting_cuts_the_gradient():
     x = leaf([1.0, 2.0])
     y = x * 3
     y.zero_()
-    assert not y.requires_grad
+    assert y.requires_grad  # as in PyTorch: with gradient 0
     (y + x).sum().backward()
     assert grad_of(x) == [1.0, 1.0]
     z, v = x * 3, leaf([5.0, 6.0])
@@ -349,48 +348,6 @@ def test_a_result_read_before_and_after():
 # -- refused ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["reshape", "permute", "expand", "unsqueeze", "narrow", "select", "t", "view-of-view"])
-def test_writing_through_a_view(name):
-    base = tx.tensor(numbers(2, 3, 4))
-    view = VIEWS[name](base)
-    before = (base.tolist(), view.tolist())
-    with pytest.raises(tx.AutogradError, match=r"mul_.*view"):
-        view.mul_(2)
-    with pytest.raises(tx.AutogradError, match=r"mul.*view"):
-        view *= 2
-    assert (base.tolist(), view.tolist()) == before
-
-
-def test_writing_to_a_tensor_with_live_views():
-    base = tx.tensor(numbers(2, 3))
-    row, column = base[0], base.t()[1]
-    for write in (lambda: base.add_(1), lambda: base.zero_(), lambda: base.detach().mul_(2)):
-        with pytest.raises(tx.AutogradError, match=r"live view.*clone"):
-            write()
-    assert base.tolist() == numbers(2, 3).tolist()
-    assert (row.tolist(), column.tolist()) == ([1.0, 2.0, 3.0], [2.0, 5.0])
-    del row, column
-    gc.collect()
-    base.add_(1)
-    assert base.tolist() == (numbers(2, 3) + 1).tolist()
-    copy = base[0].clone()
-    base.zero_()  # the view itself is gone
-    assert copy.tolist() == [2.0, 3.0, 4.0]
-    copy.zero_()
-
-
-def test_a_view_of_a_leaf_is_refused_too():
-    x = leaf([[1.0, 2.0]])
-    row = x[0]
-    with tx.no_grad():
-        with pytest.raises(tx.AutogradError, match="view"):
-            row.zero_()
-        with pytest.raises(tx.AutogradError, match="view"):
-            x.zero_()
-    (row * 2).sum().backward()
-    assert grad_of(x) == [[2.0, 2.0]]
-
-
 @pytest.mark.parametrize(
     ("write", "error", "match"),
     [
@@ -429,13 +386,6 @@ def test_narrower_and_wider_sources():
     h = tx.tensor([1.0], dtype=tx.bfloat16)
     h *= 3.0
     assert (h.tolist(), h.dtype) == ([3.0], tx.bfloat16)
-
-
-def test_writing_parts_is_refused_for_now():
-    x = tx.tensor([1.0, 2.0])
-    with pytest.raises(tx.TorshError, match=r"setitem.*where"):
-        x[0] = 5.0
-    assert x.tolist() == [1.0, 2.0]
 
 
 def test_a_gradient_is_written_like_any_tensor():

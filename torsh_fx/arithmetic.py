@@ -248,8 +248,9 @@ def pow(x: Any, exponent: Any) -> Tensor:
         if not is_floating(x.dtype):
             if number < 0:
                 raise ArgumentValueError("[pow] an integer tensor cannot have a negative exponent; cast it to float")
-            return apply(OPS["pow"], x, exponent=fitting("pow", number, x.dtype))
-        number = _as_float(number)
+            number = fitting("pow", number, x.dtype)
+        else:
+            number = _as_float(number)
         if number in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0) or _exponents.setdefault(_place(), number) == number:
             return apply(OPS["pow"], x, exponent=number)
         _exponents[_place()] = float("nan")  # differs from everything from now on

@@ -27,6 +27,8 @@ _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKe
 def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
     """See ``Tensor.backward``; nothing is stored before everything that can fail has run."""
     retain_graph = create_graph if retain_graph is None else retain_graph
+    if here().attempt is not None:
+        here().attempt.give_up()
     with executor.backward_lock():
         vertex = _vertex(root)
         recorder = here()
@@ -104,6 +106,7 @@ def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]
     """What backward needs of vertices that earlier runs left behind; their part of the program's key."""
     if all(v.trail is trail for v in plan.order):
         return ()
+    executor.bring_back_residuals(trail, plan)
     place = {id(v): k for k, v in enumerate(plan.order)}
     place.update({id(v): ~k for k, v in enumerate(plan.leaves)})
     found: list[Any] = []
@@ -115,16 +118,7 @@ def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]
         residuals = executor.residual_nodes(v)
         for r in (*residuals, *(r for r in v.runtime if isinstance(r, Node))):
             executor.force_elsewhere(r)
-        refs: list[Any] = []
-        for r in v.runtime:
-            if isinstance(r, Node):
-                refs.append(trail.code_of(r, None))
-            elif isinstance(r, float):
-                refs.append(("f", len(trail.floats)))
-                trail.floats.append(r)
-            else:
-                refs.append(("i", len(trail.ints)))
-                trail.ints.append(r)
+        refs = [trail.code_of(r, None) if isinstance(r, Node) else trail.bring(r) for r in v.runtime]
         numbers[id(v)] = tuple(refs)
         found.append((v.call, tuple(map(trail.place, residuals)), tuple(refs), edges))
     return tuple(found)
@@ -242,6 +236,8 @@ def grad(
         >>> grad(g, x)[0].item()
         18.0
     """
+    if here().attempt is not None:
+        here().attempt.give_up()
     outs, ins = _several(outputs), _several(inputs)
     seeds = (grad_outputs,) if grad_outputs is None or isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
     if len(seeds) == 1:

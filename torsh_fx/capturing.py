@@ -30,6 +30,7 @@ from .stats import counts
 from .storage import Cell
 from .tensor import Tensor
 from .trail import Trail, home, placed
+from .views import root_of
 from .watching import Watch, shared_sources
 
 
@@ -71,7 +72,7 @@ class Before(NamedTuple):
 
     tensor: Tensor
     node: Node
-    version: int
+    seen: int  # of a view: which version of its base
     edge: Any
     grad: Tensor | None
     retains: bool
@@ -86,11 +87,12 @@ class Capture:
         self.born = next_serial()
         self.reason: str | None = None  # why the step cannot be replayed
         self.draws: list[tuple[Generator, int]] = []
+        self.sets = False  # the step sets a generator's state
         self.states: dict[Generator, tuple[int, int]] = {}  # of generators, before the first draw
         self.things = [*found.things, *found.stored]
         self.cells = found.cells
         self.before = [
-            Before(t, c.node, c.version, t._edge, None if t._slot is None else t._slot.grad, t._retains, t._stop)
+            Before(t, c.node, _seen(t), t._edge, None if t._slot is None else t._slot.grad, t._retains, t._stop)
             for t, c in zip(self.things, self.cells, strict=True)
         ]
         self.arguments: dict[int, Argument] = {}  # by cell
@@ -122,12 +124,18 @@ class Capture:
         self.states.setdefault(generator, (seed, counter))
         self.draws.append((generator, len(self.trail.ints)))
 
+    def seeds(self, generator: Generator) -> None:
+        """``generator`` is about to be given another state."""
+        self.states.setdefault(generator, generator.get_state())
+        self.reason = "it sets the state of a random generator"
+        self.sets = True
+
     def check(self, vertices: Any) -> None:
         """Refuse a backward that leaves the step."""
         if any(v.trail is not self.trail for v in vertices):
             raise AutogradError(
-                "backward() inside a compiled step reaches a part of the graph that was recorded outside of it: detach() "
-                "what comes from outside, or compute it in the step"
+                "backward() inside a compiled step reaches a part of the graph that was recorded outside of it: "
+                "detach() what comes from outside, or compute it in the step"
             )
 
     # -- before and after ------------------------------------------------------------------
@@ -138,28 +146,28 @@ class Capture:
             c.node = self.arguments[id(c)]
 
     def restore(self, failed: bool) -> None:
-        """Put values and gradients back as they were; after a failure everything."""
+        """Put values and gradients back as they were; after a failure everything.
+
+        Versions only grow: a view of what the step wrote looks again.
+        """
         for b, c in zip(self.before, self.cells, strict=True):
             t = b.tensor
-            c.node, c.version = b.node, b.version
-            if failed:
+            c.node = b.node
+            if t._view is not None:
+                t._view.version = b.seen
+            if failed or t._view is not None:
                 t._edge, t._retains, t._stop = b.edge, b.retains, b.stop
             if t._slot is not None:
                 t._slot.grad = b.grad
-
-    def take_back_draws(self) -> bool:
-        """Set generators back, for the run to draw again; not those that the step itself has set."""
-        for generator, (seed, counter) in self.states.items():
-            drawn = sum(g is generator for g, _ in self.draws)
-            if generator.get_state() != (seed, counter + drawn):
-                return False
-        self.rewind()
-        return True
 
     def rewind(self) -> None:
         """Set generators back to where they were."""
         for generator, state in self.states.items():
             generator.set_state(state)
+
+
+def _seen(t: Tensor) -> int:
+    return 0 if t._view is None else t._view.version
 
 
 def capture(
@@ -171,8 +179,7 @@ def capture(
         executor.flush(cause="a compiled step")
     watch = Watch((fn, *inputs.objects))
     for t in (*watch.tensors, *inputs.tensors):
-        if t._view is not None:
-            t._node  # noqa: B018  derived now, not in the step
+        t._node  # noqa: B018  a view is derived now, not in the step
     plan = Plan(watch, inputs, around)
     found = plan.start(inputs)
     executor.run([n for n in (c.node for c in found.cells) if n.value is None])
@@ -198,8 +205,12 @@ def capture(
         reason = "it draws from a generator of Python's or NumPy's"
     elif inputs.written():
         reason = "it changes a list or dict that is an argument"
-    if not session.take_back_draws():
-        session.draws, reason = [], "it sets the state of a random generator"
+    elif any(t._view is not None for t in watch.tensors):
+        reason = "it uses a view from outside, which a plan would keep alive"
+    if session.sets:
+        session.draws = []  # the numbers that were drawn are used, once
+    else:
+        session.rewind()  # the run draws them again
     timed = _build(plan, step, session)
     return plan, found, reason, timed
 
@@ -225,9 +236,10 @@ class _Reading:
         self._check_edges()
         writes = []
         for key, k in list(self.cells.items()):
-            node = self.session.cells[k].node
-            if node is not self.session.arguments[key]:
+            node, t = self.session.cells[k].node, self.session.things[k]
+            if node is not self.session.arguments[key] and t._view is None:  # a view looks again
                 writes.append((k, self._value(node)))
+        self._check_views({k for k, _ in writes})
         cleared, graded = [], []
         for k, t in enumerate(self.found.things):
             before, after = self.session.before[k].grad, None if t._slot is None else t._slot.grad
@@ -259,17 +271,22 @@ class _Reading:
     def _check_edges(self) -> None:
         for b in self.session.before:
             edge = b.tensor._edge
-            if edge is b.edge:
+            if edge is b.edge or b.tensor._view is not None:
                 continue
             if isinstance(edge, Node):
                 raise AutogradError(
-                    f"a compiled step leaves a Tensor of shape {list(b.tensor.shape)} with the history of its new value "
-                    f"([{edge.describe()}]): write it under torsh_fx.no_grad(), or write a detach()ed value"
+                    f"a compiled step leaves a Tensor of shape {list(b.tensor.shape)} with the history of its new "
+                    f"value ([{edge.describe()}]): write it under torsh_fx.no_grad(), or write a detach()ed value"
                 )
             self.session.reason = "it switches requires_grad of a Tensor"
         for g in self.found.stored:
             if g._edge is not None or g._view is not None:
                 self.session.reason = "a gradient has a history, or is a view"
+
+    def _check_views(self, written: set[int]) -> None:
+        for t in self.found.things:
+            if t._view is not None and self.cells[id(root_of(t)._cell)] in written:
+                self.session.reason = "it writes a Tensor of which another is a view"
 
     def _value(self, node: Node) -> int:
         """The place of a value, or ~k for the k-th input."""
@@ -286,8 +303,8 @@ class _Reading:
         node, edge = t._node, t._edge
         if isinstance(edge, Slot) or (isinstance(edge, Node) and not edge.freed):
             raise AutogradError(
-                f"a compiled step cannot return a Tensor that requires grad (shape {list(t.shape)}): its graph would be "
-                "recorded in no later call; call backward() in the step, return detach(), or use torsh_fx.no_grad()"
+                f"a compiled step cannot return a Tensor that requires grad (shape {list(t.shape)}): its graph would "
+                "exist in no later call; call backward() in the step, return detach(), or use torsh_fx.no_grad()"
             )
         number = self.numbers[id(t)] = self.known + len(self.made)
         if t._view is not None:
@@ -337,9 +354,9 @@ def _refuse_kept(trail: Trail) -> None:
     if kept:
         node = trail.nodes[kept.bit_length() - 1]
         raise AutogradError(
-            f"a Tensor that a compiled step made ([{node.describe()}], shape {list(node.aval.shape)}) is kept where later "
-            "calls would not put theirs, such as an attribute or a list: return it, or write it in place into a Tensor "
-            "made outside, e.g. self.m.copy_(...), that the step reaches by names, attributes or arguments"
+            f"a Tensor that a compiled step made ([{node.describe()}], shape {list(node.aval.shape)}) is kept where "
+            "later calls would not put theirs, such as an attribute or a list: return it, or write it in place into a "
+            "Tensor made outside, e.g. self.m.copy_(...), that the step reaches by names, attributes or arguments"
         )
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from . import executor, explaining
+from . import explaining
 from .capturing import capture
 from .programs import CACHE
 from .replaying import Inputs, Plan, switches
@@ -25,6 +26,9 @@ from .state import ambient_trace, here
 from .stats import counts
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# While a step is recorded its Tensors hold placeholders, so only one is at a time, or replayed.
+_calls = threading.RLock()
 
 PLANS = 8  # of one step, for different arguments or flags
 
@@ -41,9 +45,10 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = here()
-        if recorder.mode is None or recorder.capture is not None or ambient_trace() is not None:
+        usual = recorder.mode is not None and recorder.capture is None and recorder.attempt is None
+        if not usual or ambient_trace() is not None:
             return self.__wrapped__(*args, **kwargs)
-        with executor.backward_lock():
+        with _calls:
             inputs, around = Inputs(args, kwargs), switches()
             for k, plan in enumerate(self._plans):
                 found = plan.fits(inputs, around)
@@ -62,8 +67,8 @@ class Compiled:
         finally:
             if timed is not None:
                 timed.stop()
-        if self._reason is None:  # a plan of the same path is one that will not fit again
-            self._plans = [plan, *(p for p in self._plans if p.event is not plan.event)][:PLANS]
+        if self._reason is None:
+            self._plans = [plan, *(p for p in self._plans if not plan.replaces(p))][:PLANS]
         return out
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -22,6 +22,7 @@ from .graph import Guard, Node
 from .liveness import Needs, held, needs
 from .program import Program, build, forget_segments
 from .programs import CACHE
+from .regions import bring_back, missing, outermost, spans
 from .rules import OutOfRangeError, TorshError
 from .state import ambient_trace, here
 from .stats import counts
@@ -45,9 +46,12 @@ class Back(NamedTuple):
 
 def force(node: Node) -> Any:
     """The value of ``node``, computed if it is still pending."""
+    if here().attempt is not None:
+        here().attempt.look(node)
     if node.value is None:
         run([node])
-    return node.value
+    with donating:
+        return node.value
 
 
 def force_elsewhere(node: Node) -> None:
@@ -74,16 +78,36 @@ def flush(back: Back | None = None, cause: str = "a read") -> None:
     trail = recorder.trail
     if recorder.capture is not None:
         recorder.capture.refuse(cause)
+    if recorder.attempt is not None:
+        recorder.attempt.give_up()
     if trail.nodes or back is not None:
         recorder.trail = Trail()
         _run(trail, back, cause)
 
 
+# NOTE [threads]: a thread may read what another one has pending, and finds its way by
+# the nodes of that thread's trail, which nobody counts as holders.  So nobody looks into
+# a trail between the count that lets its program write over something and its end.
+_lock = threading.RLock()
+
+
 def _run(trail: Trail, back: Back | None, cause: str) -> None:
     counts["programs run"] += 1
-    event = trail.event
-    trail.arrays = [leaf.value for leaf in trail.leaves]
+    trail.tidy()
     traced = ambient_trace() is not None
+    with _lock:
+        needed, known, timed = _choose(trail, back, cause, traced)
+        if needed.program.donated:
+            _execute(trail, needed, back, known, traced, timed)
+            return
+    _execute(trail, needed, back, known, traced, timed)  # which may be somebody else's Python, and wait
+
+
+def _choose(trail: Trail, back: Back | None, cause: str, traced: bool) -> tuple[Needs, bool, explaining.Timed | None]:
+    """What is needed of the trail and the program for it; was the pair known, and a clock if the program is new."""
+    event = trail.event
+    with donating:
+        trail.arrays = [leaf.value for leaf in trail.leaves]
     who = held(trail)
     needed = None if traced else event.runs.get(who)
     known = needed is not None
@@ -94,7 +118,8 @@ def _run(trail: Trail, back: Back | None, cause: str) -> None:
         program = CACHE.find(event, needed)
         if program is None:
             began = time.perf_counter()
-            program = build(trail, needed, back, CACHE.worth_compiling(event, needed))
+            wide = CACHE.widened(event, needed)
+            program = build(trail, wide, back, CACHE.worth_compiling(event, wide))
             timed = explaining.Timed(event, cause, program, began)
             CACHE.store(event, program)
         needed = needed._replace(program=program)
@@ -104,14 +129,12 @@ def _run(trail: Trail, back: Back | None, cause: str) -> None:
         CACHE.hit(event)
     if explaining.listeners:
         explaining.note_run(cause)
-    try:
-        _execute(trail, needed, back, known, traced)
-    finally:
-        if timed is not None:
-            timed.stop()
+    return needed, known, timed
 
 
-def _execute(trail: Trail, needed: Needs, back: Back | None, known: bool, traced: bool) -> None:
+def _execute(
+    trail: Trail, needed: Needs, back: Back | None, known: bool, traced: bool, timed: explaining.Timed | None
+) -> None:
     """Run and commit; nothing is committed unless all of it is there."""
     program: Program = needed.program
     box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
@@ -132,7 +155,13 @@ def _execute(trail: Trail, needed: Needs, back: Back | None, known: bool, traced
             raise TorshError(f"XLA could not run the recorded program: {error}{_lost(trail, program)}") from error
     finally:
         if box:
-            _shielded(_commit, trail, needed, back, box[0], known)
+            try:
+                _commit(trail, needed, back, box[0], known)
+            except KeyboardInterrupt:
+                _shielded(_commit, trail, needed, back, box[0], known)
+                raise
+        if timed is not None:
+            timed.stop()
 
 
 def _shielded(commit: Callable[..., None], *args: Any) -> None:
@@ -162,22 +191,25 @@ def _lost(trail: Trail, program: Program) -> str:
 
 def _commit(trail: Trail, needed: Needs, back: Back | None, found: Sequence[Any], known: bool) -> None:
     """Give the values that came out to those who wait for them."""
-    nodes, program = trail.nodes, needed.program
-    if not known:
-        _cut_loose(trail, needed)
-    for place, kind, value in zip(program.kept, program.kinds, found, strict=False):
-        node = nodes[place]
-        if node.trail is trail:  # else another thread was faster
-            if not known:
-                node.serial = trail.serial(node.code)
-            node.value = value
-            node.kind = kind
-            node.trail = None
-    for place in needed.freed:
-        nodes[place].freed = True
-    if back is not None:
-        back.store(found[len(program.kept) : len(found) - program.n_guards])
-    trail.close()
+    with _lock:
+        nodes, program = trail.nodes, needed.program
+        if not nodes and program.kept:
+            return  # begun again after its end
+        if not known:
+            _cut_loose(trail, needed)
+        for place, kind, value in zip(program.kept, program.kinds, found, strict=False):
+            node = nodes[place]
+            if node.trail is trail:  # else another thread was faster
+                if not known:
+                    node.serial = trail.serial(node.code)
+                node.value = value
+                node.kind = kind
+                node.trail = None
+        for place in needed.freed:
+            nodes[place].freed = True
+        if back is not None:
+            back.store(found[len(program.kept) : len(found) - program.n_guards])
+        trail.close()
 
 
 def _cut_loose(trail: Trail, needed: Needs) -> None:
@@ -186,7 +218,8 @@ def _cut_loose(trail: Trail, needed: Needs) -> None:
 
     def there(node: Node) -> Node:
         """An operand, or a blank in its place if its value is not kept."""
-        if node.trail is not trail or node.code >> 1 in needed.valued or node.value is not None:
+        place = node.code >> 1
+        if node.trail is not trail or place in needed.valued or place in needed.recipes or node.value is not None:
             return node
         blank = gone.get(node.code)
         if blank is None:
@@ -194,46 +227,56 @@ def _cut_loose(trail: Trail, needed: Needs) -> None:
         return blank
 
     graph = set(needed.graph)
-    for place in needed.graph:
+    staying = sorted(graph | needed.recipes)
+    found = spans(trail)
+    for place in staying:
         node = trail.nodes[place]
         if node.trail is trail:
             trail.fill(node)
-    for place in needed.graph:
+    for place in staying:
         node = trail.nodes[place]
         if node.trail is trail:
             node.inputs = tuple(map(there, node.inputs))
             node.runtime = tuple(there(r) if isinstance(r, Node) else r for r in node.runtime)
+            if place not in graph:
+                node.edges = ()
     for place, node in enumerate(trail.nodes):
-        if place not in graph and node.trail is trail and node.filled:
+        if place not in graph and place not in needed.recipes and node.trail is trail and node.filled:
             node.inputs = node.runtime = node.edges = ()
-    for place in needed.graph:
+    for place in staying:
         node = trail.nodes[place]
         if place not in needed.valued and node.trail is trail:
+            if place in needed.recipes:
+                node.region = (trail.base, outermost(found, place))
             node.serial, node.home, node.trail = trail.serial(node.code), None, None
 
 
 def _run_elsewhere(wanted: Sequence[Node]) -> None:
     """Compute nodes of another thread's trail, or of one whose run failed, on copies of them."""
-    originals = _pending(wanted)
     trail = Trail()
     copies: dict[int, Node] = {}
 
     def copied(value: Any) -> Any:
         return copies.get(id(value), value)
 
-    for node in originals:
-        inputs = tuple(map(copied, node.inputs))
-        copy = Node(node.call, inputs, tuple(map(copied, node.runtime)), node.aval, tuple(map(copied, node.edges)))
-        copies[id(node)] = copy
-        adopt(trail, copy)
-        if node.guard is not None:
-            copy.guard = node.guard.on(copied(node.guard.index))
-            trail.guards.append(copy.guard)
-    _run(trail, None, "a read")
-    for node in originals:
-        node.value, node.serial, node.trail = copies[id(node)].value, node.serial, None
-        if not node.edges:
-            node.inputs = node.runtime = ()
+    with _lock:  # NOTE [threads]
+        originals = _pending(wanted)
+        for node in originals:
+            inputs = tuple(map(copied, node.inputs))
+            copy = Node(node.call, inputs, tuple(map(copied, node.runtime)), node.aval, tuple(map(copied, node.edges)))
+            copies[id(node)] = copy
+            adopt(trail, copy)
+            if node.guard is not None:
+                copy.guard = node.guard.on(copied(node.guard.index))
+                trail.guards.append(copy.guard)
+    if originals:
+        _run(trail, None, "a read")
+    with _lock:
+        for node in originals:
+            if node.value is None:  # else its own thread was faster
+                node.value, node.serial, node.trail = copies[id(node)].value, node.serial, None
+                if not node.edges:
+                    node.inputs = node.runtime = ()
 
 
 def clear_cache() -> None:
@@ -285,6 +328,15 @@ def residual_nodes(node: Node) -> list[Node]:
     return [node if isinstance(k, str) else node.inputs[k] for k in keys]
 
 
+def bring_back_residuals(trail: Trail, plan: Plan) -> None:
+    """Record again what the rules of earlier trails' vertices read and a checkpoint did not keep."""
+    earlier = [v for v in plan.order if v.trail is not trail]
+    read = (r for v in earlier for r in (*residual_nodes(v), *(r for r in v.runtime if isinstance(r, Node))))
+    wanted = missing(read)
+    if wanted:
+        bring_back(trail, _pending(wanted), adopt)
+
+
 def free(plan: Plan) -> None:
     """Mark the history that a backward walked as used up, and let go of it."""
     for node in plan.order:
@@ -299,3 +351,6 @@ def backward_lock() -> Any:
 
 
 _backward_lock = threading.RLock()
+
+# Held from finding that nobody has an array to writing over its memory, and to take a value.
+donating = threading.RLock()

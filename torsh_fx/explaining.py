@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .graph import aval_of, caller_line
@@ -25,7 +24,7 @@ class Miss(NamedTuple):
     cause: str
     ops: int
     whole: bool  # compiled as one, rather than run op by op
-    why: str
+    why: Parting
     seconds: list[float]  # filled once it has run
 
 
@@ -123,7 +122,7 @@ class Timed:
     """Measures what a new program takes until it has run."""
 
     def __init__(self, event: Event, cause: str, program: Any, began: float) -> None:
-        self.miss = Miss(caller_line(), cause, program.steps, program.known, difference(event), [])
+        self.miss = Miss(caller_line(), cause, program.steps, program.known, parting(event), [])
         self.began = began
         misses.append(self.miss)
         for listener in listeners:
@@ -143,35 +142,43 @@ def _remember(event: Event | None) -> None:
         event = event.parent
 
 
-def difference(event: Event) -> str:
-    """Where the path to ``event`` leaves those that were run before, in words."""
-    path: list[Event] = []
-    at: Event | None = event
-    while at is not None:
-        path.append(at)
-        at = at.parent
-    path.reverse()
-    for place, here in enumerate(path):
-        if here.familiar or here.parent is None:
-            continue
-        others = [e for e in dict.fromkeys(here.parent.after.values()) if e is not here and e.familiar]
-        before = f"after {_count(path[:place])}, " if place > 1 else ""
-        if not others:
-            if here.parent.parent is None or not here.parent.familiar:
-                return "nothing like it was run before"
-            return f"{before}{_describe(here)} comes where a known program ended"
-        alike = [e for e in others if _kind(e) == _kind(here)] or others
-        return f"{before}{_describe(here)} where {_describe(alike[-1])} was known"
-    if event.programs:
-        return "the same ops were known, but other results are held now, or memory that was free is not"
-    if event.seen < 2:
-        return "the same ops were part of a longer program, now a value is needed before its end"
-    return "the same ops were run before, op by op, and came back"
+class Parting(NamedTuple):
+    """Where a path leaves those that were run before."""
+
+    end: Event
+    here: Event | None  # the first event that was new; None if all were known
+    known: Event | None  # what was known in its place
+    again: bool  # the whole path was run before
+
+    def __str__(self) -> str:
+        if self.here is None:
+            if self.end.programs[:-1]:
+                return "the same ops were known, but other results are held now, or memory that was free is not"
+            if self.again:
+                return "the same ops were run before, op by op, and came back"
+            return "the same ops were part of a longer program, now a value is needed before its end"
+        ops, at = 0, self.here.parent
+        while at is not None:
+            ops += at.call is not None
+            at = at.parent
+        before = f"after {ops} op{'s' if ops != 1 else ''} alike, " if ops else ""
+        if self.known is not None:
+            return f"{before}{_describe(self.here)} where {_describe(self.known)} was known"
+        if not ops:
+            return "nothing like it was run before"
+        return f"{before}{_describe(self.here)} comes where a known program ended"
 
 
-def _count(path: Sequence[Event]) -> str:
-    ops = sum(e.call is not None for e in path)
-    return f"{ops} op{'s' if ops != 1 else ''} alike"
+def parting(event: Event) -> Parting:
+    """Where the path to ``event`` is new, to be told when somebody asks."""
+    at, here = event, None
+    while at.parent is not None and not at.familiar:
+        at, here = at.parent, at
+    if here is None:
+        return Parting(event, None, None, event.seen > 1)
+    others = [e for e in at.after.values() if e is not here and e.familiar]
+    alike = [e for e in others if _kind(e) == _kind(here)] or others
+    return Parting(event, here, alike[-1] if alike else None, False)
 
 
 def _kind(event: Event) -> Any:
@@ -192,4 +199,8 @@ def _describe(event: Event) -> str:
     if kind == "backward":
         stored = sum(c is not None for c in event.key[2][1:])
         return f"backward() with {stored} gradients already stored" + (", graph retained" if event.key[3] else "")
+    if kind == "checkpoint":
+        return "the end of a checkpoint" if event.key[1] == "end" else "a checkpoint"
+    if kind == "gradient":
+        return f"value_and_grad() by {len(event.key[2])} tensor(s)"
     return f"an operand of another kind ({kind})"

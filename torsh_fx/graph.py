@@ -81,6 +81,7 @@ class Node:
         "home",  # the devices a pending value is bound to, None for wherever
         "inputs",
         "kind",  # the number of its aval
+        "region",  # of a value that is computed again when it is read
         "runtime",
         "serial",  # program order, which no hash or id may decide
         "trail",
@@ -173,7 +174,7 @@ class Node:
 
 
 _new: Any = object.__new__
-_DEFAULTS = {"event": None, "value": None, "freed": False, "guard": None, "exported": None}
+_DEFAULTS = {"event": None, "value": None, "freed": False, "guard": None, "exported": None, "region": None}
 _WRITTEN_OUT = ("inputs", "runtime", "edges")
 _inputs: Any = Node.inputs.__get__  # type: ignore[attr-defined]
 
@@ -220,7 +221,7 @@ class Pullback:
     derivative, for graphs that are differentiated again, is JAX's.
     """
 
-    __slots__ = ("avals", "call", "foreign", "i", "keys", "n", "out", "present")
+    __slots__ = ("_identity", "avals", "call", "foreign", "i", "keys", "n", "out", "present")
 
     def __init__(self, call: Any, i: int) -> None:
         self.call = call
@@ -231,6 +232,21 @@ class Pullback:
         self.n = len(self.avals)
         self.present = call.present
         self.out = call.avals[i]
+        self._identity: bool | None = None
+
+    @property
+    def identity(self) -> bool:
+        """Is it the cotangent itself?"""
+        if self._identity is None:
+            self._identity = not self.foreign and self.avals[-1] == self.out and self._returns_cotangent()
+        return self._identity
+
+    def _returns_cotangent(self) -> bool:
+        if self.keys or self.present:  # no rule that reads anything gives just that
+            return False
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            jaxpr = jax.make_jaxpr(self.forward)(jax.ShapeDtypeStruct(self.out.shape, self.out.dtype)).jaxpr
+        return jaxpr.outvars[0] is jaxpr.invars[0]
 
     @property
     def name(self) -> str:

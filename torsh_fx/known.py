@@ -47,7 +47,7 @@ def known_scalar(row: Row, a: Tensor, number: float) -> Tensor | None:
     event = trail.event.after.get((row, recorder.mode, code, "scalar", float))
     if event is None or recorder.trail is not trail:
         return None
-    trail.floats.append(number)
+    trail.floats[event.n_floats - 1 :] = (number,)
     return take(trail, event)
 
 

@@ -144,8 +144,8 @@ def refuse_on_tape(name: str) -> None:
     """A transform's result would be a constant of the tape or step, frozen in silence."""
     if here().capture is not None:
         raise AutogradError(
-            f"[{name}] a JAX transform inside a compiled step is not possible; apply it outside, or write the step as a "
-            f"function of arrays and use torsh_fx.jit"
+            f"[{name}] a JAX transform inside a compiled step is not possible; apply it outside, or write the step as "
+            "a function of arrays and use torsh_fx.jit"
         )
     if here().tapes:
         raise AutogradError(

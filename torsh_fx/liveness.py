@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .trail import Event, Trail, where
+from .graph import Node
+from .regions import outermost, recipe, spans
+from .trail import LIMIT, Event, Trail, where
 
 getrefcount = sys.getrefcount
 
@@ -28,11 +30,34 @@ class Needs(NamedTuple):
     donatable: dict[int, Any]  # inputs that nobody else holds, with their avals
     steady: bool  # the same holders mean the same needs next time
     program: Any = None
+    recipes: frozenset[int] = frozenset()  # places to be computed again when a rule reads them
 
 
 def held(trail: Trail) -> Counts:
     """How many references there are to each node, input node and input array."""
     return tuple(map(getrefcount, trail.nodes + trail.leaves + trail.arrays))
+
+
+def is_heavy(trail: Trail) -> bool:
+    """Would a run let go of much memory: of inputs that nobody else holds, next to all that stays?
+
+    A loop over data that is never read would pile it up.  An update lets go of old
+    values and gradients, too, but a new value comes for each.
+    """
+    taken = trail.event.n_bytes
+    if taken <= trail.limit:
+        return False
+    who, inside = held(trail), _inside(trail, None)
+    alone = rest = 0
+    for k, (node, n) in enumerate(zip((*trail.nodes, *trail.leaves), who, strict=False)):
+        size = node.aval.size * node.aval.dtype.itemsize
+        entered = k >= len(trail.nodes)  # and listed once more by number
+        if n - _ALONE - entered - inside.get(id(node), 0) > 0:
+            rest += size
+        elif entered:
+            alone += size
+    trail.limit = taken + LIMIT
+    return alone > LIMIT + 2 * rest
 
 
 def _alone() -> int:
@@ -49,12 +74,13 @@ def needs(trail: Trail, back: Any, donate: bool) -> Needs:
     filled = any(n.filled for n in nodes)
     plan = back.plan() if back is not None else None  # writes the nodes out
     who = held(trail)
-    inside = _inside(trail, plan)
+    inside = _inside(trail, plan, back is not None and back.retain)
     alive = [p for p, n in enumerate(nodes) if who[p] - _ALONE - inside.get(id(n), 0) > 0]
     freed: set[int] = set()
     if plan is not None and not back.retain:
         freed = {n.code >> 1 for n in plan.order if n.trail is trail}
-    graph, valued, kept_leaves = _graph(trail, alive, freed)
+    later = [] if plan is None or not back.retain else [v for v in plan.order if v.trail is not trail]
+    graph, valued, kept_leaves, recipes = _graph(trail, alive, freed, later)
     valued.update(alive)
     donatable = {}
     for k, leaf in enumerate(leaves if donate else ()):
@@ -64,10 +90,13 @@ def needs(trail: Trail, back: Any, donate: bool) -> Needs:
             donatable[k] = leaf.aval
     bits = sum(1 << p for p in valued)
     stubs = tuple(sorted(freed & ({*alive} | _edges_of(trail, graph))))
-    return Needs(bits, frozenset(valued), tuple(sorted(graph)), stubs, donatable, not graph and not filled)
+    steady = not graph and not filled
+    return Needs(
+        bits, frozenset(valued), tuple(sorted(graph)), stubs, donatable, steady, recipes=frozenset(recipes - valued)
+    )
 
 
-def _inside(trail: Trail, plan: Any) -> dict[int, int]:
+def _inside(trail: Trail, plan: Any, retain: bool = False) -> dict[int, int]:
     """References that the trail's own tables, and what was written out, hold."""
     found: dict[int, int] = {}
 
@@ -82,28 +111,42 @@ def _inside(trail: Trail, plan: Any) -> dict[int, int]:
             count(vertex)
     for vertex in {id(n): n for n in (*trail.nodes, *(plan.order if plan is not None else ()))}.values():
         if vertex.filled:
+            lives = retain and vertex.trail is not trail  # what it reads must not be written over
             for other in (*vertex.inputs, *vertex.edges, *vertex.runtime):
-                count(other)
+                if not lives or (isinstance(other, Node) and other.trail is trail):
+                    count(other)
     for guard in trail.guards:
         count(guard.index)
     return found
 
 
-def _graph(trail: Trail, alive: Sequence[int], freed: set[int]) -> tuple[set[int], set[int], set[int]]:
-    """Places whose graph somebody can differentiate later; values and inputs that its rules will read."""
+def _graph(
+    trail: Trail, alive: Sequence[int], freed: set[int], later: Sequence[Any]
+) -> tuple[set[int], set[int], set[int], set[int]]:
+    """Places whose graph somebody can differentiate later; values and inputs that its rules will read.
+
+    And values that they will compute again, see ``regions``.  Vertices of earlier trails,
+    ``later``, hold nodes of this one that were brought back to it.
+    """
     events = trail.events()
     graph: set[int] = set()
     valued: set[int] = set()
     inputs: set[int] = set()
+    found = spans(trail)
+    again = {r.code >> 1 for v in later for r in (*v.inputs, *v.runtime) if isinstance(r, Node) and r.trail is trail}
+    again = {p for p in again if outermost(found, p) is not None}
 
-    def value(code: int) -> None:
-        place = where(code)
-        if place >= 0:
-            valued.add(place)
+    def value(code: int, reader: int | None = None) -> None:
+        at = where(code)
+        if at < 0:
+            inputs.add(~at)
+        elif reader is not None and found and outermost(found, at) == outermost(found, reader) is not None:
+            again.add(at)
         else:
-            inputs.add(~place)
+            valued.add(at)
 
     stack = [p for p in alive if events[p].code & 1]
+    stack += [e.code >> 1 for v in later for e in v.edges if e is not None and e.trail is trail]
     while stack:
         place = stack.pop()
         if place in graph or place in freed:
@@ -111,12 +154,15 @@ def _graph(trail: Trail, alive: Sequence[int], freed: set[int]) -> tuple[set[int
         graph.add(place)
         event = events[place]
         for k in event.call.residual_keys(event.mask):
-            value(event.code if isinstance(k, str) else event.codes[k])
+            value(event.code if isinstance(k, str) else event.codes[k], place)
         for ref in event.numbers:
             if isinstance(ref, int):
-                value(ref)
+                value(ref, place)
         stack += _edge_places(trail, event)
-    return graph, valued, inputs
+    recipes, outside = recipe(trail, found, again, {*alive})
+    for code in outside:
+        value(code)
+    return graph, valued, inputs, recipes
 
 
 def _edge_places(trail: Trail, event: Event) -> list[int]:

@@ -14,6 +14,7 @@ from .known import known, known_scalar
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
 from .rules.kinds import shown
 from .rules.op import OPS
+from .setitem import setitem
 from .tensor import Tensor
 from .writing import write
 
@@ -216,14 +217,6 @@ def _unpickled(value: Any, requires_grad: bool, grad: Any) -> Tensor:
     return out
 
 
-def _setitem(self: Tensor, index: Any, value: Any) -> None:
-    """Write to part of a tensor."""
-    raise ArgumentTypeError(
-        "[setitem] writing to part of a tensor is not supported yet; "
-        "build the new value with torsh_fx.where(...) or cat(...)"
-    )
-
-
 def members() -> dict[str, Any]:
     """Every method, operator and property that Tensor gets from here, by name."""
     found: dict[str, Any] = {function.__name__: function for function in FUNCTIONS} | inplace.FORMS
@@ -252,7 +245,7 @@ def members() -> dict[str, Any]:
         "__abs__": arithmetic.abs,
         "__invert__": _invert,
         "__getitem__": indexing.getitem,
-        "__setitem__": _setitem,
+        "__setitem__": setitem,
         "__iter__": _iterate,
         "__deepcopy__": _deepcopy,
         "__reduce__": _pickled,

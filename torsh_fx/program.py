@@ -7,7 +7,10 @@ into segments; equal segments (by their canonical form) are compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -18,6 +21,7 @@ from . import opbyop
 from .engine import Plan, propagate
 from .graph import Node, add_call, pullback
 from .lru import LRU
+from .regions import Again
 from .stats import counts
 from .trail import where
 
@@ -61,6 +65,7 @@ class Program:
         self.whole = True  # one segment
         self.careful = False  # runs somebody else's Python: its results are awaited
         self.known = True  # compiled, and worth keeping
+        self.ran = False
         self.loose: Sequence[Step] = ()  # else its steps, run one by one
         self.fixed = False  # writes over nothing whatever is free
         self.wasted = 0
@@ -86,7 +91,9 @@ class Program:
         if self.whole:  # takes and gives everything in order
             donated = [arrays[k] for k in self.donated]
             given = [arrays[k] for k in self.given] if donated else arrays
-            box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
+            with _USUAL if self.ran or not donated else _interrupts_later():
+                box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
+            self.ran = True
             return
         if not self.known:
             box.append(opbyop.interpret(self.loose, self.outputs, trail))
@@ -114,6 +121,26 @@ class Program:
         return fresh
 
 
+_USUAL = contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold Ctrl-C back: a compiled function's first call ends in Python code, after the donation."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *signal_and_frame: came.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[0])
+
+
 def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
     """The program of ``trail`` that gives what is needed.
 
@@ -132,7 +159,7 @@ def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
     steps = _reachable(steps, outputs)
     room = [trail.nodes[p].aval for p in kept]
     room += [leaf.aval for leaf in back.plan().leaves] if back is not None else []
-    careful = any(step.call.name in ("custom", "custom_vjp") for step in steps)
+    careful = any(step.call.name.startswith("custom") for step in steps)
     one = whole and len(steps) <= WHOLE
     donated: tuple[int, ...] = ()
     fixed = not one or careful or bool(flags)
@@ -176,6 +203,7 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
     A gradient is the place where it will be.
     """
     plan: Plan = back.plan()
+    again = Again(trail, steps, _append)
 
     def at(node: Node) -> int:
         found = trail.place(node)
@@ -185,14 +213,20 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
     def emit(node: Node, g: int) -> list[int | None]:
         own = node.trail is trail
         runtime = _numbers(events[node.code >> 1].numbers) if own else back.numbers[id(node)]
+        place = node.code >> 1 if own else None
+        runtime = tuple([again.read(place, r, g) if isinstance(r, int) else r for r in runtime])
         parts: list[int | None] = []
         for i, edge in enumerate(plan.edges(node)):
             if edge is None:
                 parts.append(None)
                 continue
             call = pullback(node.call, i)
+            if call.identity:
+                parts.append(g)
+                continue
             reads = [at(node) if isinstance(k, str) else at(node.inputs[k]) for k in call.keys]
-            parts.append(_append(steps, call, (*reads, g), runtime))
+            reads = [again.read(place, r, g) for r in reads]
+            parts.append(_append(steps, call, (*reads, again.tied.get(g, g)), runtime))
         return parts
 
     avals = {id(v): v.aval for v in (*plan.order, *plan.leaves)}
@@ -240,6 +274,8 @@ class _Ones:
 
     _known: ClassVar[dict[Any, _Ones]] = {}
     name = "ones"
+    n = 0
+    present: tuple[str, ...] = ()
 
     def __new__(cls, aval: Any) -> _Ones:
         if aval not in cls._known:
@@ -258,6 +294,8 @@ class _Bounds:
 
     _known: ClassVar[dict[tuple[int, int], _Bounds]] = {}
     name = "bounds"
+    n = 1
+    present: tuple[str, ...] = ()
 
     def __new__(cls, low: int, extent: int) -> _Bounds:
         if (low, extent) not in cls._known:

@@ -73,6 +73,19 @@ class Cache:
         self.hit(event)
         return best
 
+    def widened(self, event: Event, needs: Needs) -> Needs:
+        """What a new program is to give: of a path with several programs all that they give, and what all may take.
+
+        Else holders that are others each time would make a program each.
+        """
+        if len(event.programs) < VARIANTS:
+            return needs
+        bits, donatable = needs.bits, needs.donatable
+        for program in event.programs:
+            bits |= program.bits
+            donatable = {k: aval for k, aval in donatable.items() if k in program.donated}
+        return needs._replace(bits=bits, donatable=donatable)
+
     def worth_compiling(self, event: Event, needs: Needs) -> bool:
         """Is the program of a path that has none to be compiled as a whole?"""
         counts["misses"] += 1
@@ -110,9 +123,10 @@ def _forget(event: Event) -> None:
     child: Event | None = event
     while child is not None and child.parent is not None and not child.after and not child.programs:
         parent = child.parent
-        for key in [k for k, e in list(parent.after.items()) if e is child]:
+        keys = [k for k, e in list(parent.after.items()) if e is child]
+        for key in keys:
             del parent.after[key]
-        Root.made -= 1
+        Root.made -= bool(keys)  # else it was forgotten while a trail was there, and came back
         child = parent
 
 

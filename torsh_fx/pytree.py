@@ -17,6 +17,7 @@ from .dtypes import ALL
 from .graph import Slot
 from .record import constant
 from .rules import AutogradError
+from .state import here
 from .tensor import Tensor, from_array
 from .trail import ELSEWHERE
 
@@ -33,6 +34,8 @@ def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
     if isinstance(t._storage, Box):
         return (t._storage.value,), None
     edge = t._current_edge()
+    if here().attempt is not None:
+        here().attempt.ask(edge, always=True)
     if edge is not None and not isinstance(edge, Slot):
         raise AutogradError(
             f"a tensor computed from one that requires grad ([{edge.describe()}]) cannot become a JAX value: its "

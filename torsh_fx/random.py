@@ -64,6 +64,7 @@ class Generator:
         """
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise ArgumentTypeError(f"a seed must be an integer, got {type(seed).__name__}")
+        self._note_set()
         with self._lock:
             self._seed, self._counter = _in_64_bits(seed), 0
         return self
@@ -96,9 +97,14 @@ class Generator:
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise ArgumentTypeError(f"a generator's state is a (seed, number of draws) pair, got {shown(state)}")
         seed, counter = (integer_of("set_state", "a state's entry", s) for s in state)
+        self._note_set()
         with self._lock:
             self._seed, self._counter = seed, counter
         return self
+
+    def _note_set(self) -> None:
+        if here().capture is not None:
+            here().capture.seeds(self)
 
     def draw(self) -> tuple[Any, Any]:
         """The (seed, counter) of the next draw, which is counted by asking."""
@@ -156,6 +162,8 @@ def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
     seed, counter = given.draw()
     if here().capture is not None:
         here().capture.drew(given, seed, counter)
+    if here().attempt is not None:
+        here().attempt.drew(given, seed, counter)
     place = {"seed": _value(seed), "counter": _value(counter)}
     return apply(OPS[op], **place, **params)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
+from .liveness import is_heavy
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.context import config
@@ -68,8 +69,10 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
 def _trail_for(nodes: Sequence[Node]) -> Any:
     """This thread's trail, once everything an op reads is on it or has a value."""
     recorder = here()
-    if recorder.trail.is_full() and recorder.capture is None:
+    if recorder.trail.is_full() and recorder.capture is None and recorder.attempt is None:
         executor.flush(cause=f"{CAP} ops without a read")
+    if is_heavy(recorder.trail) and recorder.capture is None and recorder.attempt is None:
+        executor.flush(cause="much data without a read")
     for n in nodes:
         if n.trail is not recorder.trail and n.value is None and not n.given:
             executor.force(n)

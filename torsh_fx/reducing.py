@@ -9,11 +9,11 @@ import numpy as np
 
 from .arithmetic import cast, is_number, operand, pow, sqrt, where
 from .dtypes import as_dtype, get_default_dtype, is_floating
+from .known import quick
 from .rules import ArgumentTypeError
 from .rules.kinds import axes_of, axis_of, shown
 from .rules.op import OPS
 from .shaping import squeeze
-from .known import quick
 from .tensor import Tensor, apply
 
 

@@ -8,8 +8,11 @@ gradients that are stored in them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
+from itertools import repeat
+from operator import attrgetter, is_, itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +21,11 @@ import numpy as np
 
 from .creation import as_tensor
 from .dtypes import get_default_dtype
-from .executor import _check, _lost, _shielded, run
+from .executor import _check, _lost, _shielded, donating, run
 from .graph import Guard, Node, leaf
 from .program import Program
 from .rules import TorshError
-from .rules.context import Surroundings, config
+from .rules.context import config
 from .state import here
 from .storage import Cell
 from .tensor import Tensor
@@ -38,7 +41,16 @@ _TENSOR = ("a Tensor",)
 
 def switches() -> tuple[Any, ...]:
     """Everything around a call that decides what is recorded."""
-    return (here().grad, get_default_dtype(), config.jax_default_device, *Surroundings.now())
+    return (
+        here().grad,
+        get_default_dtype(),
+        config.jax_enable_x64,
+        config.jax_default_matmul_precision,
+        config.jax_default_device,
+        config.jax_numpy_dtype_promotion,
+        config.jax_numpy_rank_promotion,
+        jax.sharding.get_abstract_mesh(),
+    )
 
 
 class Inputs:
@@ -49,7 +61,12 @@ class Inputs:
         self.tensors: list[Tensor] = []
         self.objects: list[Any] = []
         self.containers: list[tuple[Any, list[Any]]] = []
-        self.args = [self._take(a) for a in args]
+        if all(map(is_, map(type, args), repeat(Tensor))):
+            self.args: Any = args
+            self.tensors += args
+            self.spec += repeat(_TENSOR, len(args))
+        else:
+            self.args = [self._take(a) for a in args]
         self.kwargs = self._take(kwargs) if kwargs else kwargs
 
     def _take(self, value: Any) -> Any:
@@ -76,6 +93,21 @@ class Inputs:
         self.spec.append(value)
         self.objects.append(value)
         return value
+
+    def with_bases(self) -> list[Tensor]:
+        """The Tensors, and after each view those below it."""
+        for t in self.tensors:
+            if t._view is not None:
+                break
+        else:
+            return self.tensors
+        found = []
+        for t in self.tensors:
+            found.append(t)
+            while t._view is not None:
+                t = t._view.base
+                found.append(t)
+        return found
 
     def written(self) -> bool:
         """Did somebody change a list or dict among them since?"""
@@ -136,6 +168,35 @@ def _alone() -> int:
 _ALONE = _alone()
 
 
+_nothing = contextlib.nullcontext()
+_edge = attrgetter("_edge")
+_grad = attrgetter("grad")
+_slot = attrgetter("_slot")
+_node = attrgetter("node")
+_value = attrgetter("value")
+
+
+def _kind(t: Tensor) -> tuple[Any, ...]:
+    """What an argument must have in common with that of another call."""
+    if t._view is not None:
+        t._node  # noqa: B018  derived anew if its base was written
+    return t._aval, t._edge.__class__, t._view is None, _stored(t) is None
+
+
+def _stored(t: Tensor) -> Tensor | None:
+    return None if t._slot is None else t._slot.grad
+
+
+def _partition(cells: list[Cell]) -> list[int]:
+    """Which of the Tensors share storage: for each the first with its cell."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(c), k) for k, c in enumerate(cells)]
+
+
+def _homes(cells: list[Cell]) -> list[Any]:
+    return [home(c.node) for c in cells] if placed else [None] * len(cells)
+
+
 class Plan:
     """A step for arguments of one kind and Python state of one kind; see the module."""
 
@@ -144,57 +205,75 @@ class Plan:
         self.spec = inputs.spec
         self.switches = around
         self.captured = watch.tensors
-        self.numbers_of = {id(t): k for k, t in enumerate(self.captured)}
+        self.number_of = {id(t): k for k, t in enumerate(self.captured)}
         self.own = [t._cell for t in self.captured]
 
     def start(self, inputs: Inputs) -> Found:
         """Note how the Tensors of the first call are, and give them."""
+        captured = self.captured
         things, self.order = self._things(inputs)
-        self.views = [k for k, t in enumerate(things) if t._view is not None]
-        self.avals = [t._aval for t in things[len(self.captured) :]]
-        self.state = self._state_of(things)
-        found = self._with_gradients(things)
-        self.partition = self._partition(found)
-        self.homes = self._homes(found)
+        others = things[len(captured) :]
+        self.slots = [t._slot for t in captured if t._slot is not None]
+        self.slotless = [t for t in captured if t._slot is None]
+        self.edges = list(map(_edge, captured))
+        self.kinds = [_kind(t) for t in others]
+        found = self._found(things, [_stored(t) for t in captured], [_stored(t) for t in others])
+        self.bare = [s.grad is None for s in self.slots]
+        self.own_ids = frozenset(map(id, self.own))
+        self.partition = _partition(found.cells)
+        self.distinct = self.partition == list(range(len(found.cells)))
+        self.homes = _homes(found.cells)
         return found
 
     # -- what a call must find ---------------------------------------------------------------
+
+    def replaces(self, other: Plan) -> bool:
+        """Is ``other`` the same step as it was before what it reaches changed?  It would not fit again."""
+        return self.event is other.event and alike(self.spec, other.spec) and self.order == other.order
 
     def fits(self, inputs: Inputs, around: tuple[Any, ...]) -> Found | None:
         """The Tensors of a call, if the plan is right for it."""
         if around != self.switches or not alike(inputs.spec, self.spec) or not self.watch.holds():
             return None
+        captured = self.captured
+        if not all(map(is_, map(_edge, captured), self.edges)) or any(map(_slot, self.slotless)):
+            return None
+        grads = list(map(_grad, self.slots))
+        if list(map(is_, grads, repeat(None))) != self.bare:
+            return None
         things, order = self._things(inputs)
-        if order != self.order or self._state_of(things) != self.state:
+        if order != self.order:
             return None
-        if inputs.tensors and [t._aval for t in things[len(self.captured) :]] != self.avals:
+        others = things[len(captured) :] if inputs.tensors else []
+        if others and [_kind(t) for t in others] != self.kinds:
             return None
-        for k in self.views:
-            things[k]._node  # noqa: B018  derived anew where its base was written
-        found = self._with_gradients(things)
+        found = self._found(things, grads, [_stored(t) for t in others])
+        cells = found.cells
         for g in found.stored:
             if g._edge is not None or g._view is not None:
                 return None
-        if len(found.cells) > len(self.own) and self._partition(found) != self.partition:
+        if len(cells) > len(self.own) and not self._share_alike(cells):
             return None
-        if placed and self._homes(found) != self.homes:
+        if placed and _homes(cells) != self.homes:
             return None
-        for c, _ in self.step.writes:
-            cell = found.cells[c]
-            if cell.views:
-                cell.views = [r for r in cell.views if r() is not None]
-            if cell.views or (anything_frozen and is_frozen(cell.node)):
-                return None  # recording it anew says what is wrong
+        if anything_frozen and any(is_frozen(cells[c].node) for c, _ in self.step.writes):
+            return None  # recording it anew says what is wrong
         return found
+
+    def _share_alike(self, cells: list[Cell]) -> bool:
+        if self.distinct:
+            late = list(map(id, cells[len(self.own) :]))
+            return len({*late}) == len(late) and self.own_ids.isdisjoint(late)
+        return _partition(cells) == self.partition
 
     def _things(self, inputs: Inputs) -> tuple[list[Tensor], list[int]]:
         """All Tensors but gradients, each once, and the number of each argument."""
         if not inputs.tensors:
             return self.captured, []
         things, order = self.captured.copy(), []
-        numbers = self.numbers_of
+        numbers = self.number_of
         others: dict[int, int] = {}
-        for t in inputs.tensors:
+        for t in inputs.with_bases():
             key = id(t)
             number = numbers.get(key)
             if number is None:
@@ -205,27 +284,14 @@ class Plan:
             order.append(number)
         return things, order
 
-    def _state_of(self, things: list[Tensor]) -> list[Any]:
-        """What Python sees of each: does it require grad, has it a gradient, is it a view?"""
-        return [
-            (t._edge.__class__, t._slot is None or t._slot.grad is None, t._view is None)  # type: ignore[union-attr]
-            for t in things
-        ]
-
-    def _with_gradients(self, things: list[Tensor]) -> Found:
-        stored = [t._slot.grad for t in things if t._slot is not None and t._slot.grad is not None]
-        if len(things) == len(self.captured) and not stored:
+    def _found(self, things: list[Tensor], *grads: list[Tensor | None]) -> Found:
+        stored = [g for part in grads for g in part if g is not None]
+        if len(things) == len(self.own) and not stored:
             return Found(things, stored, self.own)
-        cells = [*self.own, *(t._cell for t in things[len(self.own) :]), *(g._cell for g in stored)]
+        cells = self.own + [t._cell for t in things[len(self.own) :]]
+        if stored:
+            cells += [g._cell for g in stored]
         return Found(things, stored, cells)
-
-    def _partition(self, found: Found) -> list[int]:
-        """Which of the Tensors share storage: for each the first with its cell."""
-        first: dict[int, int] = {}
-        return [first.setdefault(id(c), k) for k, c in enumerate(found.cells)]
-
-    def _homes(self, found: Found) -> list[Any]:
-        return [home(c.node) for c in found.cells] if placed else [None] * len(found.cells)
 
     # -- what it does ----------------------------------------------------------------------
 
@@ -247,60 +313,74 @@ class Plan:
         order = [at[p] for p in step.places]
         self.picked = None if order == list(range(len(program.kept))) else order
         # Overwritten storage whose memory the program takes over: (input, value).
-        cell_of = {step.sources[k]: k for k in program.donated}
-        self.inplace = [(cell_of[c], v) for c, v in step.writes if c in cell_of and v >= 0]
-        self.others = [(c, v) for c, v in step.writes if not (c in cell_of and v >= 0)]
+        input_of = {step.sources[k]: k for k in program.donated}
+        self.inplace = [(input_of[c], c, v) for c, v in step.writes if c in input_of and v >= 0]
+        self.others = [(c, v) for c, v in step.writes if not (c in input_of and v >= 0)]
+        over = list(program.donated)
+        self.over: Any = itemgetter(*over, over[0]) if over else None  # the first twice: of one alone it gives no tuple
+        self.alone = [_ALONE + (k in (0, len(over))) for k in range(len(over) + 1)]
+        known = [*self.own, *step.constants]
+        own, late = len(self.own), known[0] if known else None  # any cell, where that of an argument will be
+        self.cells = [step.constants[~s] if s < 0 else known[s] if s < own else late for s in step.sources]
+        self.late = [(k, s) for k, s in enumerate(step.sources) if s >= own]
 
     def run(self, found: Found) -> Any:
         """Do the step; nothing is written unless all of it is there."""
-        step, program = self.step, self.program
-        cells = found.cells
-        constants = step.constants
-        nodes = [cells[s].node if s >= 0 else constants[~s].node for s in step.sources]
-        pending = [n for n in nodes if n.value is None]
-        if pending:
-            run(pending)
-        arrays = [n.value for n in nodes]
-        alone = self._make_alone(nodes, arrays)
-        ints = self.ints
+        cells = self.cells
+        if self.late:
+            cells = cells.copy()
+            for k, c in self.late:
+                cells[k] = found.cells[c]
         before = [(g, g.get_state()) for g, _ in self.draws]
         box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
         out: list[Any] = []
         try:
+            ints = self.ints
             if before:
                 ints = ints.copy()
                 for generator, at in self.draws:
                     ints[at : at + 2] = generator.draw()
-            numbers = Numbers(arrays, nodes, self.floats, ints)
-            try:
-                with jax.enable_x64(True):
-                    program.run(numbers, box, False)
-                if program.n_guards or program.careful:
-                    values, box = box[0], []  # not to be committed before it is known to be right
-                    _check(self.guards, values[len(values) - program.n_guards :])
-                    box.append(jax.block_until_ready(values))
-            except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised
-                raise TorshError(f"XLA could not run the compiled step: {error}{_lost(numbers, program)}") from error
+            with donating if self.over is not None else _nothing:
+                nodes = list(map(_node, cells))
+                arrays = list(map(_value, nodes))
+                if any(map(is_, arrays, repeat(None))):
+                    run([n for n in nodes if n.value is None])
+                    arrays = list(map(_value, nodes))
+                alone = self.over is None or self._make_alone(nodes, arrays)
+                self._execute(Numbers(arrays, nodes, self.floats, ints), box, out, found, alone)
         finally:
-            if box:
-                _shielded(self._commit, found, nodes, box[0], alone, out)
-            else:
+            if not box:
                 for generator, state in reversed(before):
                     generator.set_state(state)
         return out[0]
 
+    def _execute(self, numbers: Numbers, box: list[Any], out: list[Any], found: Found, alone: bool) -> None:
+        program = self.program
+        try:
+            try:
+                with jax.enable_x64(True):
+                    program.run(numbers, box, False)
+                if program.n_guards or program.careful:
+                    values = box.pop()  # not to be committed before it is known to be right
+                    _check(self.guards, values[len(values) - program.n_guards :])
+                    box.append(jax.block_until_ready(values))
+            except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
+                if isinstance(error, ValueError) and not str(error).startswith("INTERNAL"):
+                    raise
+                raise TorshError(f"XLA could not run the compiled step: {error}{_lost(numbers, program)}") from error
+        finally:
+            if box:
+                _shielded(self._commit, found, numbers.leaves, box[0], alone, out)
+
     def _make_alone(self, nodes: list[Node], arrays: list[Any]) -> bool:
         """Does nobody else hold what the program writes over?  What somebody does is copied first."""
-        if not self.inplace:
-            return True
-        mine = [nodes[k] for k, _ in self.inplace]
-        memory = [arrays[k] for k, _ in self.inplace]
-        total = [_ALONE] * len(mine)
-        if _holders(mine) == total and _holders(memory) == total:
+        mine, memory = self.over(nodes), self.over(arrays)
+        of_nodes, of_arrays = list(map(getrefcount, mine)), list(map(getrefcount, memory))
+        if of_nodes == self.alone and of_arrays == self.alone:
             return True
         with jax.enable_x64(True):
-            for (k, _), a, b in zip(self.inplace, _holders(mine), _holders(memory), strict=True):
-                if a != total[0] or b != total[0]:
+            for k, a, b, usual in zip(self.program.donated, of_nodes, of_arrays, self.alone, strict=False):
+                if a != usual or b != usual:
                     arrays[k] = jnp.copy(arrays[k])
         return False
 
@@ -311,11 +391,11 @@ class Plan:
             values = [values[k] for k in self.picked]
         cells, avals = found.cells, step.avals
         if alone:  # nobody holds these nodes: they may show the new value themselves
-            for k, v in self.inplace:
+            for k, c, v in self.inplace:
                 nodes[k].value = values[v]
+                cells[c].version += 1
         for c, v in self.others if alone else step.writes:
             cells[c].node = leaf(values[v], avals[v]) if v >= 0 else nodes[~v]
-        for c, _ in step.writes:
             cells[c].version += 1
         things = found.things
         for k in step.cleared:

@@ -30,12 +30,13 @@ _CLEAN = get_opaque_trace_state()
 class Recorder:
     """What one thread is recording, and its switches."""
 
-    __slots__ = ("_eager", "_grad", "capture", "mode", "own_trace", "own_traces", "tapes", "trail")
+    __slots__ = ("_attempt", "_eager", "_grad", "capture", "mode", "own_trace", "own_traces", "tapes", "trail")
 
     def __init__(self) -> None:
         self.trail = Trail()
         self._grad = True
         self._eager = False
+        self._attempt: Any = None
         self.tapes: list[Any] = []
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
@@ -44,7 +45,10 @@ class Recorder:
 
     def _set_mode(self) -> None:
         # Part of every key that a trail is walked by; with a tape or the eager switch no way is known.
-        self.mode: int | None = None if self._eager or self.tapes else int(self._grad)
+        # Inside an attempt the short ways that skip its questions must not be taken.
+        # No call in here and in ``grad``: Ctrl-C comes at calls, and must not leave a block's mode behind.
+        usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0)
+        self.mode: int | None = None if self._eager or self.tapes else usual
 
     @property
     def grad(self) -> bool:
@@ -54,7 +58,8 @@ class Recorder:
     @grad.setter
     def grad(self, mode: bool) -> None:
         self._grad = mode
-        self._set_mode()
+        usual = (1 if mode else 0) | (2 if self._attempt is not None else 0)
+        self.mode = None if self._eager or self.tapes else usual
 
     @property
     def eager(self) -> bool:
@@ -66,8 +71,20 @@ class Recorder:
         self._eager = mode
         self._set_mode()
 
+    @property
+    def attempt(self) -> Any:
+        """What JAX would trace and is recorded here instead, see ``attempting``; None usually."""
+        return self._attempt
+
+    @attempt.setter
+    def attempt(self, attempt: Any) -> None:
+        self._attempt = attempt
+        self._set_mode()
+
     def open_tape(self, tape: Any) -> None:
         """From here on ``tape`` lists every op."""
+        if self._attempt is not None:
+            self._attempt.give_up()
         self.tapes.append(tape)
         self._set_mode()
 
@@ -155,11 +172,17 @@ class _GradMode:
         self.previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self.previous.append(here().grad)
-        here().grad = self.mode
+        self.previous.append(LOCAL.now.grad)
+        LOCAL.now.grad = self.mode
 
     def __exit__(self, *exc: object) -> None:
-        here().grad = self.previous.pop()
+        try:
+            LOCAL.now.grad = self.previous[-1]
+        except KeyboardInterrupt:
+            LOCAL.now.grad = self.previous[-1]
+            raise
+        finally:
+            del self.previous[-1]
 
     def __new__(cls, fn: F | None = None) -> Any:
         if fn is not None:  # @no_grad without parentheses

@@ -3,13 +3,14 @@
 NOTE [storage]: a Tensor owns no array.  It points to a ``Cell``, which points
 to the node that holds the current value; ``detach`` shares the cell, a write
 rebinds it.  A view keeps its base and the op that makes it, and re-derives
-itself when the base's cell has moved on.
+itself when the base has moved on; a write to a view is a write to its base of
+the base's value with that part exchanged (``views``).  So views need not know
+of each other, and the order of writes is all there is to know.
 """
 
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,25 +24,25 @@ if TYPE_CHECKING:
 
 
 class Cell:
-    """Storage: which node holds the value now, and who else looks at it."""
+    """Storage: which node holds the value now, and whether somebody shares it."""
 
-    __slots__ = ("aliased", "born", "node", "version", "views")
+    __slots__ = ("aliased", "born", "node", "version")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.version = 0
-        self.views: list[weakref.ref[Tensor]] = []
         self.aliased = False  # a detached tensor shares it
         self.born = node.serial
 
 
 class View:
-    """How a view is made from its base, and which version it last saw."""
+    """How a view is made from its base, and which version of it it last saw."""
 
-    __slots__ = ("base", "params", "row", "version")
+    __slots__ = ("base", "grad", "params", "row", "version")
 
-    def __init__(self, base: Tensor, row: Row, params: dict[str, Any]) -> None:
-        self.base, self.row, self.params, self.version = base, row, params, base._cell.version
+    def __init__(self, base: Tensor, row: Row, params: dict[str, Any], grad: bool) -> None:
+        self.base, self.row, self.params, self.version = base, row, params, base._version
+        self.grad = grad  # was it made while ops were recorded for differentiation?
 
 
 def note_read(t: Tensor) -> None:

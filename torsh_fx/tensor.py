@@ -9,7 +9,6 @@ See NOTE [storage] in ``storage`` for what a handle points to.
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,16 +19,17 @@ from . import executor
 from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
+from .lru import LRU
 from .record import note_placed, record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.context import config
 from .rules.kinds import axis_of
 from .rules.op import OPS, Row
-from .state import LOCAL, here, no_grad
+from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
-from .trail import ELSEWHERE, Event, Trail
+from .trail import ELSEWHERE, Event, Trail, placed
 from .writing import write
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Tensor(Methods):
         if node is not ELSEWHERE:
             return node
         view = self._view
-        if view is not None and view.version != view.base._cell.version:
+        if view is not None and view.version != view.base._version:
             self._derive(view)
         return self._storage.node  # type: ignore[union-attr]
 
@@ -99,11 +99,28 @@ class Tensor(Methods):
             self._at = ELSEWHERE
         return cell
 
+    @property
+    def _version(self) -> int:
+        """How often the storage was written, by this tensor or another that shares it.
+
+        Example:
+            >>> x = zeros(2)
+            >>> x[0].add_(1)._version, x._version
+            (1, 1)
+        """
+        t = self
+        while t._view is not None:
+            t = t._view.base
+        return 0 if t._storage is None else t._storage.version
+
     def _derive(self, view: View) -> None:
-        fresh = apply(view.row, view.base, **view.params)
+        """Show what the base holds now; the base was written since."""
+        version = view.base._version
+        with set_grad_enabled(view.grad):
+            fresh = apply(view.row, view.base, **view.params)
         self._cell.node = fresh._node
         self._edge = None if self._stop else fresh._edge
-        view.version = view.base._cell.version
+        view.version = version
 
     @property
     def _aval(self) -> Aval:
@@ -190,7 +207,10 @@ class Tensor(Methods):
     @property
     def requires_grad(self) -> bool:
         """Is what is done to it recorded for differentiation?  Assigning is ``requires_grad_``."""
-        return self._current_edge() is not None
+        edge = self._current_edge()
+        if LOCAL.now.attempt is not None:
+            LOCAL.now.attempt.ask(edge)
+        return edge is not None
 
     @requires_grad.setter
     def requires_grad(self, mode: bool) -> None:
@@ -231,7 +251,7 @@ class Tensor(Methods):
 
     def _current_edge(self) -> Any:
         view = self._view
-        if view is not None and view.version != view.base._cell.version:
+        if view is not None and view.version != view.base._version:
             self._derive(view)  # a view whose base moved on has a new edge
         return self._edge
 
@@ -244,6 +264,8 @@ class Tensor(Methods):
             >>> x.is_leaf, (x * 2).is_leaf
             (True, False)
         """
+        if LOCAL.now.attempt is not None:
+            LOCAL.now.attempt.ask(self._edge)
         return self._edge is None or isinstance(self._edge, Slot)
 
     @property
@@ -255,6 +277,8 @@ class Tensor(Methods):
             <grad_fn exp>
         """
         edge = self._current_edge()
+        if LOCAL.now.attempt is not None:
+            LOCAL.now.attempt.ask(edge)
         return GradFn(edge) if isinstance(edge, Node) else None
 
     @property
@@ -326,7 +350,7 @@ class Tensor(Methods):
             >>> y.grad.tolist()
             [4.0]
         """
-        if self._current_edge() is None:
+        if not self.requires_grad:
             raise AutogradError("retain_grad() needs a tensor that requires grad")
         if not self.is_leaf:
             from .autograd import retain
@@ -341,10 +365,13 @@ class Tensor(Methods):
             False
         """
         out = Tensor.__new__(Tensor)
-        out._at, out._storage, out._view = ELSEWHERE, self._cell, self._view
+        view = self._view
+        if view is None:
+            out._at, out._storage = ELSEWHERE, self._cell
+        else:  # two views that show the same; each remembers its own place in the graph
+            out._at, out._storage = ELSEWHERE, Cell(self._node)
+            out._view = View(view.base, view.row, view.params, view.grad)
         out._stop = self._cell.aliased = True
-        if self._view is not None:
-            self._view.base._cell.views.append(weakref.ref(out))
         return out
 
     def detach_(self) -> Tensor:
@@ -366,7 +393,7 @@ class Tensor(Methods):
         Raises:
             ArgumentTypeError: what is assigned is no Tensor, or of another dtype.
             ShapeMismatchError: what is assigned has another shape.
-            AutogradError: this tensor cannot be written, as a view or under live views.
+            AutogradError: this tensor cannot be written, see ``add_``.
         """
         return self.detach()
 
@@ -416,9 +443,7 @@ class Tensor(Methods):
 
     def _host(self) -> np.ndarray[Any, Any]:
         node = self._node
-        value = node.value
-        if value is None:
-            value = executor.force(node)
+        value = executor.force(node)
         if isinstance(value, jax.core.Tracer):
             raise AutogradError(
                 "a value was read inside jax.jit, vmap or grad, where it does not exist yet; "
@@ -506,18 +531,18 @@ def _axis(dim: int, shape: tuple[int, ...]) -> int:
 
 
 def take(trail: Trail, event: Event) -> Tensor:
-    """Record the op of an event that is known."""
-    trail.event = event
+    """Record the op of an event that is known; ``Trail.go`` in place."""
     node = new(Node)
     node.trail = trail
-    node.code = event.code
+    node.code = code = event.code
     node.event = event
-    trail.nodes.append(node)
+    trail.nodes[code >> 1 :] = (node,)
+    trail.event = event
     out = new(Tensor)
     out._at = node
-    if event.code & 1:
+    if code & 1:
         out._edge = node
-    return out
+    return out  # type: ignore[no-any-return]
 
 
 def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
@@ -536,7 +561,10 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     usual = None not in key  # no tape, not eager, no operand that is traced or pending elsewhere
     if row.context:
         key += [read() for read in row.context.values()]
-    for name, value in params.items():
+    for name in row.params if len(params) > 1 else params:  # their order decides where numbers are kept
+        if name not in params:
+            continue
+        value = params[name]
         kind = value.__class__
         key.append(name)
         key.append(kind)
@@ -552,17 +580,40 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
             key.append(code)
         else:
             usual = False
-    if not usual:
+    if not usual or not params.keys() <= row.params.keys():
         return _apply(row, operands, params, None)
     try:
         event = trail.event.after.get(tuple(key))
     except TypeError:  # an unhashable parameter, which the row will refuse or make a tuple
         return _apply(row, operands, params, None)
     if event is None or recorder.trail is not trail:
-        return _apply(row, operands, params, (trail.event, tuple(key)))
-    trail.floats += floats
-    trail.ints += ints
+        way = (trail.event, tuple(key))
+        if (floats and ints) or recorder.trail is not trail or trail.is_full():
+            return _apply(row, operands, params, way)
+        return _elsewhere(row, operands, params, way, (*floats, *ints))
+    if floats:
+        trail.floats[event.n_floats - len(floats) :] = floats
+    if ints:
+        trail.ints[event.n_ints - len(ints) :] = ints
     return take(trail, event)
+
+
+# What is known of an op whatever came before it: its call, and which operands get gradients.
+_anywhere: LRU[Any, Any] = LRU(8192)
+
+
+def _elsewhere(row: Row, operands: tuple[Tensor, ...], params: dict[str, Any], way: Any, numbers: Any) -> Tensor:
+    """``apply`` at a place where it is not known yet; perhaps it is at another."""
+    trail, codes = LOCAL.now.trail, way[1][2 : 2 + len(operands)]
+    sort = (*[(t._node.kind, t._edge is not None) for t in operands], row, way[1][1], *way[1][2 + len(operands) :])
+    known = _anywhere.get(sort) if not placed else None
+    if known is not None:
+        return result(trail.extend(known.call, codes, numbers, known.mask, None, way))
+    out = _apply(row, operands, params, way)
+    node = out._at
+    if node.trail is trail and way[0].after.get(way[1]) is node.event and len(node.event.numbers) == len(numbers):
+        _anywhere[sort] = node.event
+    return out
 
 
 def _apply(row: Row, operands: tuple[Tensor, ...], params: dict[str, Any], key: Any) -> Tensor:
@@ -588,12 +639,8 @@ def result(node: Node) -> Tensor:
 def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
     """Record a view of ``base``: the result shares its storage."""
     out = apply(row, base, **params)
-    out._view = View(base, row, params)
+    out._view = View(base, row, params, here().grad)
     out._cell  # noqa: B018  NOTE [at]
-    views = base._cell.views
-    if len(views) > 32:
-        base._cell.views = views = [r for r in views if r() is not None]
-    views.append(weakref.ref(out))
     return out
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import jax
 
-from .graph import Node, kind_of, next_serial
+from .graph import Node, is_traced, kind_of, next_serial
 
 new = object.__new__
 
@@ -27,6 +27,10 @@ new = object.__new__
 # trail is run, at the next seam: where the ops begin to repeat, so that the next
 # trail begins like this one and is the same program.  At twice the length, anywhere.
 CAP = 5000
+
+# And so that it does not pile up data: how many bytes of inputs that nobody else
+# holds a trail keeps, about; see ``liveness.is_heavy``.
+LIMIT = 1 << 28
 
 
 # Stands where a tensor must be asked for its storage; see NOTE [at] in ``tensor``.
@@ -52,6 +56,11 @@ class Event:
         "kind",
         "leaves",
         "mask",
+        "n_bytes",
+        "n_floats",
+        "n_inputs",
+        "n_ints",
+        "n_nodes",
         "numbers",
         "parent",
         "programs",
@@ -63,6 +72,11 @@ class Event:
     def __init__(self, parent: Event | None, key: Any) -> None:
         self.parent = parent
         self.key = key
+        # What a trail holds after it; see NOTE [interrupts].
+        self.n_nodes = self.n_inputs = self.n_floats = self.n_ints = self.n_bytes = 0
+        if parent is not None:
+            self.n_nodes, self.n_inputs, self.n_bytes = parent.n_nodes, parent.n_inputs, parent.n_bytes
+            self.n_floats, self.n_ints = parent.n_floats, parent.n_ints
         self.after: dict[Any, Event] = {}
         self.call: Any = None  # of an op; None for an operand that was entered
         self.code = 0  # of the op's result
@@ -104,7 +118,12 @@ Root.clear()
 
 
 class Trail:
-    """The ops recorded since the last run, in program order, and what came in from outside."""
+    """The ops recorded since the last run, in program order, and what came in from outside.
+
+    NOTE [interrupts]: Ctrl-C may come between any two lines.  An event is therefore
+    stored last, and what belongs to it is put where it says, not appended: what an
+    op that was never finished has left behind is overwritten by the next.
+    """
 
     __slots__ = (
         "arrays",
@@ -117,6 +136,8 @@ class Trail:
         "inputs",
         "ints",
         "leaves",
+        "limit",
+        "marked",
         "nodes",
         "numbered",
         "period",
@@ -134,16 +155,20 @@ class Trail:
         self.ints: list[int] = []
         self.guards: list[Any] = []
         self.base = next_serial()
+        self.marked = False  # has it regions?  See ``regions``
         self.breaks: list[tuple[int, int]] = []
         self.period = 0  # after how many ops they repeat, once that was looked at
+        self.limit = LIMIT  # bytes of inputs at which it is looked at
 
     # -- operands ---------------------------------------------------------------------
 
     def code(self, t: Any) -> int | None:
-        """The code of a Tensor; None if it has to be computed first, or is traced."""
+        """The code of a Tensor; None if it has to be computed first, is traced, or may be too much to take in."""
         node = t._at
         if node is ELSEWHERE:
             node = t._node if t._view is not None else t._storage.node
+        if self.event.n_bytes > self.limit and node.trail is not self and node not in self.inputs:
+            return None
         return self.code_of(node, t._edge)
 
     def code_of(self, node: Node, edge: Any) -> int | None:
@@ -171,13 +196,19 @@ class Trail:
         where = self.inputs.get(node)
         if where is None:
             value = node.value
-            if (value is None and not node.given) or isinstance(value, jax.core.Tracer):
+            if is_traced(value) or (value is None and not node.given):
                 return None
             key = (node.kind, home(node)) if placed else node.kind
             event = self.event.after.get(key)
-            self.event = self.event.step(key) if event is None else event
-            where = self.inputs[node] = len(self.leaves)
-            self.leaves.append(node)
+            if event is None:
+                event = Event(self.event, key)
+                event.n_inputs += 1
+                event.n_bytes += node.aval.size * node.aval.dtype.itemsize
+                event = self.event.after.setdefault(key, event)  # whole, for other threads
+            where = event.n_inputs - 1
+            self.leaves[where:] = (node,)
+            self.event = event
+            self.inputs[node] = where
         return where
 
     def edge(self, edge: Any) -> int:
@@ -200,45 +231,66 @@ class Trail:
     # -- ops ----------------------------------------------------------------------------
 
     def go(self, event: Event) -> Node:
-        """Record the op of a known ``event``; its numbers are the caller's to append."""
-        self.event = event
+        """Record the op of a known ``event``; its numbers must be there already."""
         node = new(Node)
         node.trail = self
         node.code = event.code
         node.event = event
-        self.nodes.append(node)
+        self.nodes[event.code >> 1 :] = (node,)
+        self.event = event
         return node
 
     def extend(
         self, call: Any, codes: tuple[int, ...], values: tuple[Any, ...], mask: tuple[bool, ...], home: Any, key: Any
     ) -> Node:
         """Record an op that was checked, and remember the way: ``key``, an event and a key, leads here from there."""
-        numbers = []
-        floats, ints = len(self.floats), len(self.ints)
+        numbers: list[Any] = []
+        at_floats, at_ints = self.event.n_floats, self.event.n_ints
+        floats: list[float] = []
+        ints: list[int] = []
         for value in values:
             if isinstance(value, Node):
                 numbers.append(self.code_of(value, None))
             elif isinstance(value, float):
-                numbers.append(("f", floats))
-                floats += 1
+                numbers.append(("f", at_floats + len(floats)))
+                floats.append(value)
             else:
-                numbers.append(("i", ints))
-                ints += 1
+                numbers.append(("i", at_ints + len(ints)))
+                ints.append(value)
         before = self.event
         event = before.step((call, codes, tuple(numbers), mask))
         if event.call is None:
             event.codes, event.numbers, event.mask, event.home = codes, tuple(numbers), mask, home
-            event.code = len(self.nodes) << 1 | any(mask)
+            event.n_nodes = before.n_nodes + 1
+            event.n_floats, event.n_ints = at_floats + len(floats), at_ints + len(ints)
+            event.code = before.n_nodes << 1 | any(mask)
             event.kind = kind_of(call.out)
             event.call = call
         if key is not None and key[0] is before:
             before.after[key[1]] = event
-        for value in values:
-            if isinstance(value, float):
-                self.floats.append(value)
-            elif not isinstance(value, Node):
-                self.ints.append(value)
+        self.floats[at_floats:] = floats
+        self.ints[at_ints:] = ints
         return self.go(event)
+
+    def bring(self, number: float) -> tuple[str, int]:
+        """Take in a number that belongs to no op of this trail; its reference."""
+        event = self.event.step(("number", number.__class__))
+        if isinstance(number, float):
+            place = self.event.n_floats
+            event.n_floats = place + 1
+            self.floats[place:] = (number,)
+        else:
+            place = self.event.n_ints
+            event.n_ints = place + 1
+            self.ints[place:] = (number,)
+        self.event = event
+        return ("f" if isinstance(number, float) else "i"), place
+
+    def tidy(self) -> None:
+        """Drop what an op that was never finished has left behind."""
+        event = self.event
+        del self.nodes[event.n_nodes :], self.leaves[event.n_inputs :]
+        del self.floats[event.n_floats :], self.ints[event.n_ints :]
 
     # -- what the nodes of this trail are, for those who ask ------------------------------
 

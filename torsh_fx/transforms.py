@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from . import docs
+from . import checkpointing, docs, recorded_grad
 from .lift import Inside, call, is_tensor, refuse_on_tape
 from .rules import AutogradError
 from .rules.context import config
@@ -46,18 +46,26 @@ def value_and_grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        inside = Inside(fn, "value_and_grad", scalar=True, has_aux=has_aux)
-        plain = jax.value_and_grad(inside, argnums, has_aux=has_aux)
+        def traced() -> Any:
+            return _traced_value_and_grad(fn, argnums, has_aux, args, kwargs)
 
-        def shaped(*a: Any, **k: Any) -> Any:
-            out, grads = plain(*a, **k)
-            value, aux = out if has_aux else (out, None)
-            value = from_array(value) if inside.gave_tensor else value
-            return ((value, aux), grads) if has_aux else (value, grads)
-
-        return call(inside, shaped, args, kwargs)
+        return recorded_grad.value_and_grad(fn, argnums, has_aux, args, kwargs, traced)
 
     return wrapped
+
+
+def _traced_value_and_grad(fn: Fn, argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
+    """The same by JAX, which traces ``fn``."""
+    inside = Inside(fn, "value_and_grad", scalar=True, has_aux=has_aux)
+    plain = jax.value_and_grad(inside, argnums, has_aux=has_aux)
+
+    def shaped(*a: Any, **k: Any) -> Any:
+        out, grads = plain(*a, **k)
+        value, aux = out if has_aux else (out, None)
+        value = from_array(value) if inside.gave_tensor else value
+        return ((value, aux), grads) if has_aux else (value, grads)
+
+    return call(inside, shaped, args, kwargs)
 
 
 @docs.shared(docs.TRANSFORM)
@@ -249,6 +257,9 @@ def checkpoint(
 ) -> Fn:
     """``fn``, recomputed in reverse mode instead of keeping its intermediate values.
 
+    In a plain loop without options the ops are recorded as a region that backward
+    computes again, XLA notwithstanding; under traces and with options it is JAX's.
+
     Source: ``jax.checkpoint``, whose options it takes.
     Example:
         >>> grad(checkpoint(lambda x: (x * x).sum()))(tensor([3.0])).tolist()
@@ -257,9 +268,13 @@ def checkpoint(
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        inside = Inside(fn, "checkpoint")
-        saved = jax.checkpoint(inside, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
-        return call(inside, saved, args, kwargs)
+        def traced() -> Any:
+            inside = Inside(fn, "checkpoint")
+            saved = jax.checkpoint(inside, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+            return call(inside, saved, args, kwargs)
+
+        usual = prevent_cse and policy is None and static_argnums == ()
+        return checkpointing.checkpointed(fn, args, kwargs, traced) if usual else traced()
 
     return wrapped
 

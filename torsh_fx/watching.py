@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dis import get_instructions
 from itertools import chain
-from operator import is_, itemgetter
+from operator import attrgetter, call, is_, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ LARGE = 4096  # elements of a container, or bytes of an array, that are looked a
 MANY = 20_000  # things in all
 
 MISSING = object()
+_contents = attrgetter("cell_contents")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
 _LIBRARIES = {"torsh_fx", "jax", "jaxlib", "numpy", "ml_dtypes", "builtins", *sys.stdlib_module_names} - {"__main__"}
 _BETWEEN = (MISSING,)  # so that nothing moves from one container into the next unseen
@@ -107,7 +108,7 @@ class Watch:
         for k, root in enumerate(roots):
             self._reach(root, f"argument {k}" if k else "the function")
         self._walk()
-        self._picks, self._absent = self._grouped()
+        self._picks, self._spaces_picked, self._absent = self._grouped()
         self._expected = self._now()
 
     # -- asking ---------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class Watch:
                 return f"it changes {name} of {label}"
         return "it changes a variable or container that it uses"
 
-    def _grouped(self) -> tuple[list[tuple[Any, Any]], list[tuple[Any, str]]]:
+    def _grouped(self) -> tuple[list[Any], list[Any], list[tuple[Any, str]]]:
         """What is looked up, by where: all names of one place at once, and names that are nowhere yet."""
         places: dict[int, tuple[Any, list[str]]] = {}
         absent = []
@@ -142,20 +143,18 @@ class Watch:
                 places.setdefault(id(space), (space, []))[1].append(name)
             else:
                 absent.append((space, name))
-        return [(itemgetter(names[0], *names), space) for space, names in places.values()], absent
+        picks = [itemgetter(names[0], *names) for _, names in places.values()]  # two at least, for a tuple
+        return picks, [space for space, _ in places.values()], absent
 
     def _now(self) -> list[Any]:
-        now: list[Any] = []
-        for pick, space in self._picks:
-            now += pick(space)
+        now = list(chain.from_iterable(map(call, self._picks, self._spaces_picked)))
+        now += chain.from_iterable(self._views)
+        now += map(len, self._sizes)
+        now += map(_contents, self._cells)
         if self._absent:
             now += [name in space for space, name in self._absent]
-        if self._cells:
-            now += [c.cell_contents for c in self._cells]
         if self._slots:
             now += [getattr(thing, name, MISSING) for thing, name in self._slots]
-        now += map(len, self._sizes)
-        now += chain.from_iterable(self._views)
         return now
 
     # -- walking --------------------------------------------------------------------------
@@ -185,6 +184,8 @@ class Watch:
         if kind is Tensor:
             if isinstance(value._node, Node):  # else it stands for a place in a tree
                 self.tensors.append(value)
+            if value._view is not None:
+                self._reach(value._view.base, label)
             for name in value.__dict__:
                 if not name.startswith("_"):  # an attribute that somebody gave it
                     self._watch_name(value.__dict__, name, "a Tensor")
@@ -230,7 +231,8 @@ class Watch:
             self._cells.append(cell)
         self._reach_all((fn.__defaults__, fn.__kwdefaults__), label)
         self._sizes.append(fn.__dict__)
-        self._container(fn.__dict__, label)
+        if fn.__dict__:
+            self._container(fn.__dict__, label)
         module = str(fn.__globals__.get("__name__", ""))
         if _of_library(module):
             return

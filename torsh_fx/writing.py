@@ -11,6 +11,7 @@ from .rules.op import OPS
 from .state import enable_grad, here
 from .traces import anything_frozen, is_frozen, trace_start
 from .trail import placed
+from .views import overwritten, root_of, with_part
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -31,13 +32,20 @@ def write(self: Tensor, source: Tensor, op: str) -> Tensor:
         recorder.mode == 0
         and new.trail is recorder.trail
         and self._view is None
-        and not (cell.views or placed or anything_frozen or _traced(old))
+        and not (placed or anything_frozen or _traced(old))
         and new.event.kind == old.kind
     ):
         cell.node = new
         cell.version += 1
         return self
+    if recorder.attempt is not None:
+        recorder.attempt.write(self)
     check_writable(self, source, op)
+    if self._view is not None:  # the base moves on, and this view with it when it is asked
+        write(self._view.base, with_part(self._view, source, op), op)
+        return self
+    if recorder.grad and isinstance(self._edge, Node) and (source._edge is None or op == "copy_"):
+        source = overwritten(self, source)  # it still belongs to its graph, with gradient 0
     new = source._node
     edge = source._edge
     if not recorder.grad and (recorder.tapes or _traced(old) or _traced(new)):
@@ -63,11 +71,12 @@ def _traced(node: Node) -> bool:
 
 def check_writable(self: Tensor, source: Tensor, op: str) -> None:
     """Refuse a write that some relative, program or trace would not see."""
-    edge = self._edge if self._view is None else self._current_edge()
+    root = self if self._view is None else root_of(self)
+    edge = root._edge
     if edge is not None and edge.is_leaf and here().grad:
+        what = "a leaf that requires grad" if root is self else "a view of a leaf that requires grad"
         raise AutogradError(
-            f"[{op}] a leaf that requires grad cannot be written in place while gradients are recorded; "
-            "do it under torsh_fx.no_grad()"
+            f"[{op}] {what} cannot be written in place while gradients are recorded; do it under torsh_fx.no_grad()"
         )
     here_, there = self._aval, source._aval
     if here_ is there or here_ == there:
@@ -78,25 +87,13 @@ def check_writable(self: Tensor, source: Tensor, op: str) -> None:
         )
     elif source.dtype != self.dtype:
         raise ArgumentTypeError(f"[{op}] the result is {source.dtype}, it cannot be written into {self.dtype}")
-    if self._view is not None:
-        raise AutogradError(
-            f"[{op}] writing through a view is not supported yet: its base would not see it; "
-            "write to the base, or to a clone()"
-        )
     cell = self._cell
-    if cell.views:
-        cell.views = [r for r in cell.views if r() is not None]
-    if cell.views:
-        raise AutogradError(
-            f"[{op}] the tensor has {len(cell.views)} live view(s) that would not see the write; "
-            "let go of them first, or write to a clone()"
-        )
     if self._stop and cell.aliased and here().grad and (here().tapes or source._node.traced):
         raise AutogradError(
             f"[{op}] writing through a detached alias while gradients are recorded is not possible on a tape or under "
             "a trace; do it under torsh_fx.no_grad(), or write to a clone()"
         )
-    if is_frozen(cell.node):
+    if is_frozen(cell.node) or (root is not self and is_frozen(root._cell.node)):
         raise AutogradError(
             f"[{op}] this tensor was read inside jax.jit (or another trace), which holds its value as a "
             "constant and would not see the write; pass it to the function as an argument"

@@ -1,0 +1,296 @@
+"""Writes through views: base and siblings see them, gradients pass into and around them.
+
+NumPy's views alias as ours do, so it is the oracle of values; PyTorch, where it
+is installed, of gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import torsh_fx as tx
+
+View = Callable[[Any], Any]
+
+# Views of a [2, 3, 4] array, written alike for NumPy and for Tensors.
+VIEWS: dict[str, View] = {
+    "integer": lambda x: x[1],
+    "negative": lambda x: x[-1, 0],
+    "element": lambda x: x[1, 2, 3],
+    "slice": lambda x: x[:, 1:3],
+    "step": lambda x: x[:, ::2],
+    "step-from": lambda x: x[..., 1::2],
+    "all": lambda x: x[...],
+    "newaxis": lambda x: x[:, None, 1],
+    "reshape": lambda x: x.reshape(6, 4),
+    "transposed": lambda x: x.T if isinstance(x, np.ndarray) else x.permute(2, 1, 0),
+    "of-a-view": lambda x: x[1].reshape(2, 6)[1, 2:5],
+    "deep": lambda x: x.reshape(6, 4)[1:5:2].reshape(2, 2, 2)[1][:, 1],
+    "empty": lambda x: x[:, 3:],
+}
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda v: v.__iadd__(10.0),
+    "mul": lambda v: v.__imul__(v + 1),
+    "fill": lambda v: v.fill(7.0) if isinstance(v, np.ndarray) else v.fill_(7.0),
+}
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.arange(1.0, 1 + np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("state", ["pending", "computed", "eager"])
+def test_base_and_siblings_see_a_write(view, write, state):
+    host = numbers(2, 3, 4) * 2
+    base = tx.tensor(numbers(2, 3, 4)) * 2
+    if state == "computed":
+        base.tolist()
+    with tx.eager() if state == "eager" else tx.enable_grad():
+        sibling, alias = base.reshape(-1)[3:20], base.detach()
+        part = VIEWS[view](base)
+        host_part = VIEWS[view](host)
+        if host_part.ndim == 0 or isinstance(host_part, np.generic):
+            host_part = host[1:2, 2:3, 3:4]
+        WRITES[write](host_part)
+        WRITES[write](part)
+    assert base.tolist() == host.tolist()
+    assert part.tolist() == np.asarray(VIEWS[view](host)).tolist()
+    assert sibling.tolist() == host.reshape(-1)[3:20].tolist()
+    assert alias.tolist() == host.tolist()
+    assert part._version == base._version == alias._version >= 1
+
+
+def test_writes_from_both_sides_in_turn():
+    host, base = numbers(3, 4), tx.tensor(numbers(3, 4))
+    row, column = base[1], base.t()[2]
+    for k in range(1, 4):
+        host[1] += k
+        host[:, 2] *= k
+        host -= 1
+        row += k
+        column *= k
+        base -= 1
+        if k == 2:
+            row.tolist()
+    assert base.tolist() == host.tolist()
+    assert (row.tolist(), column.tolist()) == (host[1].tolist(), host[:, 2].tolist())
+
+
+INDICES: list[Any] = [
+    0,
+    (1, 2),
+    (slice(None), 1),
+    (..., 2),
+    (slice(0, 2), slice(1, None, 2)),
+    (None, 0),
+    [0, 1],
+    ([0, 1], [2, 0]),
+    (slice(None), [0, 2], 1),
+    ([1, 0], slice(None), [3, 1]),
+    (-1, -1, -1),
+    slice(-2, None),
+    [[0, 1], [1, 0]],
+    (slice(None), slice(None), [True, False, True, False]),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_setitem_values(index):
+    part = numbers(2, 3, 4)[index]
+    for value in (5.0, np.float32(-1.0) * numbers(*part.shape), part.sum(keepdims=True).reshape((1,) * part.ndim)):
+        host, x = numbers(2, 3, 4), tx.tensor(numbers(2, 3, 4))
+        host[index] = value
+        x[index] = value if isinstance(value, float) else tx.tensor(value)
+        assert x.tolist() == host.tolist()
+
+
+@pytest.mark.parametrize("index", [i for i in INDICES if i != [[0, 1], [1, 0]]], ids=str)  # which names rows twice
+def test_setitem_gradients_go_into_the_value_and_around_it(index):
+    def program(x: Any, v: Any) -> Any:
+        y = x * 2
+        y[index] = v * 3
+        return (y * y).sum()
+
+    x = tx.tensor(numbers(2, 3, 4), requires_grad=True)
+    v = tx.tensor(numbers(*numbers(2, 3, 4)[index].shape), requires_grad=True)
+    program(x, v).backward()
+    where = np.zeros((2, 3, 4))
+    where[index] = 1
+    np.testing.assert_allclose(x.grad.numpy(), np.where(where == 1, 0, 8 * numbers(2, 3, 4)))
+    np.testing.assert_allclose(v.grad.numpy(), 18 * numbers(*v.shape))
+    gx, gv = tx.grad(program, argnums=(0, 1))(x.detach(), v.detach())
+    np.testing.assert_array_equal(gx.numpy(), x.grad.numpy())
+    np.testing.assert_array_equal(gv.numpy(), v.grad.numpy())
+
+
+def test_masks():
+    host, x = numbers(3, 4), tx.tensor(numbers(3, 4), requires_grad=True)
+    y = x * 1
+    y[y > 5] = 0.0
+    y[tx.tensor([True, False, False])] = tx.tensor([1.0, 2.0, 3.0, 4.0])
+    y.sum().backward()
+    expected = np.where(host > 5, 0, host)
+    expected[0] = [1, 2, 3, 4]
+    assert y.tolist() == expected.tolist()
+    assert x.grad.tolist() == [[0.0] * 4, [1.0] + [0.0] * 3, [0.0] * 4]
+
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "through-a-row": lambda lib, x: _through_a_row(x),
+    "what-was-read-before": lambda lib, x: _read_before(x),
+    "overwritten-whole": lambda lib, x: _overwritten(x),
+    "chunks": lambda lib, x: _chunks(x),
+    "loop": lambda lib, x: _loop(lib, x),
+    "value-of-itself": lambda lib, x: _itself(x),
+}
+
+
+def _through_a_row(x: Any) -> Any:
+    y = x * 2
+    y[1].mul_(y[0])
+    return y * y
+
+
+def _read_before(x: Any) -> Any:
+    y = x * 2
+    square = y * y  # the graph holds the value it saw
+    y[0].zero_()
+    return square + y
+
+
+def _overwritten(x: Any) -> Any:
+    y = x * 2
+    y.view(-1).copy_((x * 3).reshape(-1))
+    return y
+
+
+def _chunks(x: Any) -> Any:
+    y = x.exp()
+    first, second = y.chunk(2, 1)
+    first.add_(second)
+    second.mul_(first)
+    return y
+
+
+def _loop(lib: Any, x: Any) -> Any:
+    out = lib.zeros(3, 4)
+    for k in range(3):
+        out[k] = x[k] * (out[k - 1] + 1) if k else x[k]
+    return out
+
+
+def _itself(x: Any) -> Any:
+    y = x * 1
+    y[:, 1:] = y[:, :-1] * 2
+    return y
+
+
+# PyTorch refuses the others: it has lost the values that its rules need, or splits are not to be written.
+@pytest.mark.parametrize("name", ["overwritten-whole", "loop", "value-of-itself"])
+def test_gradients_as_pytorch_has_them(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    found = []
+    for lib in (tx, torch):
+        x = lib.tensor(numbers(3, 4) / 7, requires_grad=True)
+        out = PROGRAMS[name](lib, x)
+        (out * out).sum().backward()
+        found.append((out.detach().numpy(), x.grad.numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_are_those_of_the_functional_paths_and_differences(name):
+    def program(x: tx.Tensor) -> tx.Tensor:
+        out = PROGRAMS[name](tx, x)
+        return (out * out).sum()
+
+    x = tx.tensor(numbers(3, 4) / 7, dtype=tx.float32)
+    assert tx.crosscheck(program, x).ok
+
+
+def test_under_jit_and_vmap():
+    def write(x: tx.Tensor) -> tx.Tensor:
+        y = x * 2
+        y[0] = 5.0
+        y.t()[1].add_(1)
+        return y
+
+    expected = numbers(2, 3) * 2
+    expected[0] = 5
+    expected[:, 1] += 1
+    assert tx.jit(write)(tx.tensor(numbers(2, 3))).tolist() == expected.tolist()
+    assert tx.vmap(write)(tx.tensor(numbers(4, 2, 3)))[0].tolist() == expected.tolist()
+    raw = jax.jit(lambda a: write(tx.from_jax(a) if hasattr(tx, "from_jax") else tx.as_tensor(a)).jax())
+    assert raw(jnp.asarray(numbers(2, 3))).tolist() == expected.tolist()
+
+
+class TestRefused:
+    def test_expanded_memory(self):
+        x = tx.tensor([1.0, 2.0, 3.0])
+        wide = x.expand(2, 3)
+        for write in (lambda: wide.add_(1), lambda: wide[0].zero_(), lambda: wide.__setitem__(0, 5.0)):
+            with pytest.raises(tx.AutogradError, match=r"expanded view.*clone"):
+                write()
+        assert x.tolist() == [1.0, 2.0, 3.0]
+
+    def test_a_view_of_a_leaf_that_requires_grad(self):
+        x = tx.tensor([[1.0, 2.0]], requires_grad=True)
+        row = x[0]
+        with pytest.raises(tx.AutogradError, match=r"view of a leaf.*no_grad"):
+            row.zero_()
+        with pytest.raises(tx.AutogradError, match=r"leaf.*no_grad"):
+            x[0, 0] = 3.0
+        with tx.no_grad():
+            row.mul_(3)
+            x[0, 1] = 4.0
+        assert x.tolist() == [[3.0, 4.0]]
+        assert x.is_leaf
+        (x * x).sum().backward()
+        assert x.grad.tolist() == [[6.0, 8.0]]
+
+    def test_shapes_and_types(self):
+        x = tx.tensor(numbers(2, 3))
+        for index, value, error in (
+            (0, tx.ones(2), ValueError),
+            (([0, 1],), tx.ones(4, 5), ValueError),
+            (5, 1.0, IndexError),
+            (([0, 7],), 1.0, IndexError),
+            (0, "text", TypeError),
+            (0, [1.0, 2.0, 3.0], TypeError),
+            (1.5, 1.0, TypeError),
+        ):
+            with pytest.raises(error) as caught:
+                x[index] = value
+            assert isinstance(caught.value, tx.TorshError)
+        assert x.tolist() == numbers(2, 3).tolist()
+        x[0] = True
+        assert x[0].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_requires_grad_of_what_was_written_over_stays():
+    x = tx.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * 2).zero_()
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_view_made_under_no_grad_stays_a_constant_and_one_made_outside_does_not():
+    x = tx.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    outside = y[:1]
+    with tx.no_grad():
+        inside = y[:1]
+        y += 1
+        assert outside.requires_grad  # derived anew in here, yet part of the graph
+    assert not inside.requires_grad
+    assert (outside.tolist(), inside.tolist()) == ([3.0], [3.0])
