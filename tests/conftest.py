@@ -23,6 +23,19 @@ import jax.numpy as jnp
 import numpy as np
 
 
+# Lines that a test module wants at the end of the run.
+SUMMARY = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SUMMARY] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash[SUMMARY]:
+        terminalreporter.write_line(line)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="every sample, dtype and composition, not a part of them")
 
