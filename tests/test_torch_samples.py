@@ -9,7 +9,7 @@ import pytest
 
 import torsh_fx as tx
 from conftest import SUMMARY
-from torch_differences import BELOW_SHARE, DIFFERENCES, HOMONYMS, NAMES, VALUES_FREE
+from torch_differences import BELOW_SHARE, DIFFERENCES, HOMONYMS, NAMES, VALUES_FREE, words
 from torch_report import Outcome, markdown, merged, summary
 from torch_samples import CI, FULL, Tier, entry_name, ours, run_errors, run_op, split_by_presence
 from torch_values import MISSING, compare, op_db
@@ -17,67 +17,13 @@ from torch_values import MISSING, compare, op_db
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING or "PyTorch's samples are there")
 
 # PyTorch's names of the contract's ops: every sample must pass.
-CONTRACT = frozenset(
-    [
-        "abs",
-        "acos",
-        "add",
-        "all",
-        "amax",
-        "amin",
-        "any",
-        "argmax",
-        "argmin",
-        "asin",
-        "atan",
-        "cat",
-        "clamp",
-        "clone",
-        "cos",
-        "cosh",
-        "div",
-        "exp",
-        "expand",
-        "flip",
-        "floor_divide",
-        "gather",
-        "log",
-        "log10",
-        "log2",
-        "log_softmax",
-        "matmul",
-        "maximum",
-        "mean",
-        "minimum",
-        "mul",
-        "narrow",
-        "neg",
-        "nn.functional.gelu",
-        "nn.functional.leaky_relu",
-        "nn.functional.relu",
-        "permute",
-        "pow",
-        "rand",
-        "randint",
-        "randn",
-        "randperm",
-        "reciprocal",
-        "remainder",
-        "reshape",
-        "rsqrt",
-        "select",
-        "sigmoid",
-        "sin",
-        "sinh",
-        "softmax",
-        "sqrt",
-        "stack",
-        "sub",
-        "sum",
-        "tan",
-        "tanh",
-        "where",
-    ]
+CONTRACT = words(
+    """
+    abs acos add all amax amin any argmax argmin asin atan cat clamp clone cos cosh div exp expand flip
+    floor_divide gather log log10 log2 log_softmax matmul maximum mean minimum mul narrow neg nn.functional.gelu
+    nn.functional.leaky_relu nn.functional.relu permute pow rand randint randn randperm reciprocal remainder
+    reshape rsqrt select sigmoid sin sinh softmax sqrt stack sub sum tan tanh where
+    """
 )
 SHARE = 0.99  # of the samples of any other op
 

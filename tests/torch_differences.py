@@ -17,6 +17,10 @@ class Difference(NamedTuple):
     why: str
 
 
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 def _where(x: Any, condition: Any, other: Any) -> Any:
     return tx.where(condition, x, other)
 
@@ -32,16 +36,15 @@ NAMES: dict[str, Callable[..., Any]] = {"where": _where, "zero_": _zeroed}
 HOMONYMS = {"unfold": "ours is nn.functional.unfold, PyTorch's method is a sliding view"}
 
 # Shape and dtype only: their values are random or left open.
-VALUES_FREE = frozenset({"empty", "empty_like", "rand_like", "randint", "randn", "randn_like"})
+VALUES_FREE = words("empty empty_like rand_like randint randn randn_like")
 
 
 def _number_first(sample: Any) -> bool:
     return not hasattr(sample.input, "dtype") or any(isinstance(a, (int, float)) for a in sample.args)
 
 
-_NUMBERS = (
-    *("eq", "ne", "lt", "le", "gt", "ge", "max.binary", "min.binary", "maximum", "minimum"),
-    *("logical_and", "logical_or", "logical_xor", "__radd__", "__rmul__"),
+_NUMBERS = words(
+    "eq ne lt le gt ge max.binary min.binary maximum minimum logical_and logical_or logical_xor __radd__ __rmul__"
 )
 
 
@@ -67,7 +70,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("div.floor_rounding", ("forward", *SECOND), _wants_gradient, FLOOR),
     *(Difference(name, ("forward",), _integers, BITWISE) for name in ("__rand__", "__ror__", "__rxor__")),
     *(Difference(f"round.decimals_{name}", ("forward",), _always, DECIMALS) for name in ("0", "3", "neg_3")),
-    *(Difference(name, ("error",), _number_first, "a number is taken on either side") for name in _NUMBERS),
+    *(Difference(name, ("error",), _number_first, "a number is taken on either side") for name in sorted(_NUMBERS)),
 )
 
 # Entries of which fewer samples pass than the others must: each is a gap to be closed, and fails here once it is.

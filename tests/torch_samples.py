@@ -47,7 +47,7 @@ class Tier(NamedTuple):
 
 
 # At most 20 samples an op, its two dtypes together.
-CI = Tier(10, 5, 2, 2, ("float64",))
+CI = Tier(10, 4, 1, 2, ("float64",))
 FULL = Tier(10**6, 10**6, 10**6, 10**6, ("float64", "float32"))
 
 

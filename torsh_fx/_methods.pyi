@@ -194,7 +194,7 @@ class Methods:
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
         """Slices along ``dim`` by a 1-D integer tensor."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
-        """One element per index along ``dim``, as NumPy's: the other axes broadcast, negative indices count from the end."""
+        """One element per index along ``dim``; other axes broadcast, negative indices count from the end."""
     def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
         """``value`` where the mask holds, x elsewhere."""
     def add_(self, b: Any, *, alpha: Any = 1) -> Tensor:

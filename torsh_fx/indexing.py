@@ -291,7 +291,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """One element per index along ``dim``, as NumPy's: the other axes broadcast, negative indices count from the end.
+    """One element per index along ``dim``; other axes broadcast, negative indices count from the end.
 
     Args:
         x: any shape and dtype.
