@@ -159,7 +159,8 @@ def _variance(op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correc
     for axis in dims:
         count *= t.shape[axis] if t.ndim else 1
     total = sum(pow(centred, 2), dims or None, keepdim=keepdim)
-    return total / builtins.max(count - correction, 0)
+    left: float = builtins.max(count - correction, 0)
+    return total / left
 
 
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
