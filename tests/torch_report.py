@@ -18,6 +18,7 @@ class Outcome:
         self.differs: dict[str, list[str]] = {}  # reason -> samples
         self.accepts: dict[str, list[str]] = {}  # reason -> calls that are wrong in PyTorch only
         self.outside: dict[str, int] = {}  # what we do not have at all: complex, sparse, ...
+        self.remarks: list[str] = []
         self.failures: list[str] = []
 
     @property
@@ -29,6 +30,7 @@ class Outcome:
         self.samples += other.samples
         self.refused += other.refused
         self.failures += other.failures
+        self.remarks += other.remarks
         for law in LAWS:
             self.checks[law] += other.checks[law]
         for mine, theirs in ((self.differs, other.differs), (self.accepts, other.accepts)):
@@ -39,6 +41,7 @@ class Outcome:
 
     def notes(self) -> list[str]:
         return [
+            *self.remarks,
             *(f"{len(labels)} differ: {why}" for why, labels in self.differs.items()),
             *(f"{len(labels)} wrong calls accepted: {why}" for why, labels in self.accepts.items()),
             *(f"{count} outside: {why}" for why, count in self.outside.items()),
