@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,7 +218,9 @@ def run_op(op: Any, tier: Tier) -> Outcome:
                 double = k < tier.doubles and op.supports_gradgrad
                 attempt(case, case.record, with_gradient and k < tier.gradients, double)
             if with_gradient and op.supports_forward_ad:
-                forward_mode([c for c in here if not (c.problem or c.free) and c.operands][: tier.forward_mode])
+                smooth = [c for c in here if not (c.problem or c.free) and c.operands]
+                for part in chunks(smooth[: tier.forward_mode]):
+                    forward_mode(part)
         cases += here
     compute(cases)
     for case in cases:
@@ -245,12 +247,17 @@ def compute(cases: Sequence[Case]) -> None:
     def run(part: Iterable[Case]) -> None:
         executor.run([g._node for c in part for _, g, _ in c.checks if isinstance(g, tx.Tensor)])
 
-    good = [c for c in cases if not c.problem]
-    try:
-        run(good)
-    except Exception:
-        for case in good:
-            attempt(case, run, [case])
+    for good in chunks([c for c in cases if not c.problem]):
+        try:
+            run(good)
+        except Exception:
+            for case in good:
+                attempt(case, run, [case])
+
+
+def chunks(cases: Sequence[Case], size: int = 40) -> Iterator[Sequence[Case]]:
+    """Parts small enough for one program."""
+    return (cases[k : k + size] for k in range(0, len(cases), size))
 
 
 def forward_mode(cases: Sequence[Case]) -> None:
