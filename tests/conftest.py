@@ -6,6 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib import metadata
 
 import pytest
 
@@ -17,10 +18,26 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
 # Most of the suite's time is XLA compiling small programs once; --full lets it optimise.
 if "--full" not in sys.argv:
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    # XLA's older CPU emitters build these programs in under half the time.  Other versions may not
+    # know the flag, and XLA ends the process over an unknown one.
+    if metadata.version("jaxlib").startswith("0.10.") and "fusion_emitters" not in os.environ["XLA_FLAGS"]:
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+# Lines that a test module wants at the end of the run.
+SUMMARY = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SUMMARY] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash[SUMMARY]:
+        terminalreporter.write_line(line)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -115,6 +115,8 @@ def families() -> Iterator[Bad]:
             yield Bad(f"{name}({what!r})", lambda w, n=name, a=what: getattr(w.x, n)(a), TYPE, rf"\[{op}\].*integer")
     for name in REDUCTIONS:
         for what in ("a", 1.5, [0, "a"], True, {}):
+            if what is True and name in ("var", "std"):  # says unbiased, as in PyTorch
+                continue
             call = lambda w, n=name, a=what: getattr(w.x, n)(dim=a)  # noqa: E731
             yield Bad(f"{name}(dim={what!r})", call, TYPE, f"{name}.*integer")
         for axis in (2, -3):
@@ -406,7 +408,11 @@ SINGLE = [
     Bad("gather: floats", lambda w: tx.gather(w.x, 0, w.x), TYPE, "integers.*float32"),
     Bad("gather: out of range", lambda w: tx.gather(w.x, 0, tx.tensor([[2]])), INDEX, "index 2"),
     Bad("gather: negative", lambda w: tx.gather(w.x, 0, tx.tensor([[-1]])), INDEX, "index -1"),
-    Bad("take_along_dim: text", lambda w: w.x.take_along_dim("a", 0), TYPE, "gather.*str"),
+    Bad("take_along_dim: text", lambda w: w.x.take_along_dim("a", 0), TYPE, "take_along_dim.*str"),
+    Bad("take_along_dim: floats", lambda w: w.x.take_along_dim(w.x, 0), TYPE, "take_along_dim.*integers"),
+    Bad("var: both", lambda w: w.x.var(unbiased=True, correction=1), TYPE, "var.*correction or a bool unbiased"),
+    Bad("arange: two ends", lambda w: tx.arange(0, 3, end=3), TYPE, "arange.*end"),
+    Bad("masked_fill: axes", lambda w: w.x.masked_fill(w.x > 0, w.x), SHAPE, "masked_fill.*0-d"),
     Bad("index_select: rank", lambda w: w.x.index_select(0, tx.tensor([[0]])), VALUE, "index_select.*1 axis"),
     Bad("index_select: out of range", lambda w: w.x.index_select(0, tx.tensor([2])), INDEX, "index 2"),
     Bad("index_select: floats", lambda w: w.x.index_select(0, tx.tensor([0.0])), TYPE, "integers.*float32"),

@@ -143,9 +143,23 @@ class Methods:
         """Sum over ``dim`` (all axes if None or empty); integers and booleans in int64."""
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
         """Mean over ``dim`` (all axes if None or empty) of a floating tensor, of nothing NaN."""
-    def var(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
+    def var(
+        self,
+        dim: Any = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Tensor:
         """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating."""
-    def std(self, dim: Any = None, *, correction: builtins.float = 1, keepdim: builtins.bool = False) -> Tensor:
+    def std(
+        self,
+        dim: Any = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Tensor:
         """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors."""
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
         """Largest element; along ``dim``, a (values, indices) pair; of two Tensors, ``maximum``."""
@@ -179,8 +193,8 @@ class Methods:
         """One element per index along ``dim``: for dim 0, out[i][j] = x[index[i][j]][j]."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
         """Slices along ``dim`` by a 1-D integer tensor."""
-    def take_along_dim(self, indices: Tensor, dim: builtins.int) -> Tensor:
-        """One element per index along ``dim``: ``gather`` with NumPy's order of arguments."""
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
+        """One element per index along ``dim``; other axes broadcast, negative indices count from the end."""
     def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
         """``value`` where the mask holds, x elsewhere."""
     def add_(self, b: Any, *, alpha: Any = 1) -> Tensor:

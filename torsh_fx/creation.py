@@ -298,35 +298,37 @@ def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: A
 
 
 @docs.shared(docs.LIKE)
-def zeros_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of x's shape and dtype (or ``dtype``).
 
     Example:
         >>> zeros_like(tensor([1, 2])).tolist()
         [0, 0]
     """
-    return _like(zeros, "zeros_like", x, dtype, requires_grad)
+    return _like(zeros, "zeros_like", x, dtype, device, requires_grad)
 
 
 @docs.shared(docs.LIKE)
-def ones_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of x's shape and dtype (or ``dtype``).
 
     Example:
         >>> ones_like(tensor([1, 2])).tolist()
         [1, 1]
     """
-    return _like(ones, "ones_like", x, dtype, requires_grad)
+    return _like(ones, "ones_like", x, dtype, device, requires_grad)
 
 
 @docs.shared(docs.LIKE)
-def empty_like(x: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(x: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """As ``zeros_like``."""
-    return _like(zeros, "empty_like", x, dtype, requires_grad)
+    return _like(zeros, "empty_like", x, dtype, device, requires_grad)
 
 
 @docs.shared(docs.LIKE)
-def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def full_like(
+    x: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """One number in x's shape and dtype (or ``dtype``), which must hold it.
 
     Example:
@@ -334,28 +336,33 @@ def full_like(x: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: b
         [7, 7]
     """
     t = operand("full_like", x)
-    return full(t.shape, fill_value, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    wanted = t.dtype if dtype is None else dtype
+    return full(t.shape, fill_value, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
-def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
+def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     t = operand(op, x)
-    return make(t.shape, dtype=t.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    return make(t.shape, dtype=t.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 @docs.shared(docs.ARANGE)
-def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """start, start + step, ... below end: ``arange(end)``, ``arange(start, end, step)``.
+def arange(
+    *bounds: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """start, start + step, ... below end: ``arange(end)``, ``arange(start, end, step)``, also by name.
 
     Example:
         >>> arange(3)
         tensor([0, 1, 2])
     """
-    if not 1 <= len(bounds) <= 3:
-        raise ArgumentTypeError(f"[arange] takes 1 to 3 bounds, got {len(bounds)}")
-    numbers = [as_number(b) if is_number(b) else b for b in bounds]
-    if any(isinstance(b, bool) or not isinstance(b, (int, float)) for b in numbers):
-        raise ArgumentTypeError(f"[arange] bounds must be numbers, got {list(bounds)}")
-    start, end, step = {1: (0, *numbers, 1), 2: (*numbers, 1)}.get(len(numbers), tuple(numbers))
+    numbers = _bounds(bounds, start, end, step)
+    start, end, step = numbers
     if not all(map(math.isfinite, (start, end, step))) or step == 0 or (end - start) * step < 0:
         raise ArgumentValueError(f"[arange] step {step} does not lead from {start} to {end}")
     whole = all(isinstance(b, int) for b in numbers)
@@ -368,6 +375,24 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     return tensor(host, dtype=natural if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
+def _bounds(given: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """(start, end, step) as numbers, by position (one alone is the end unless that is named) and by name."""
+    if len(given) == 1 and end is None:
+        given = (0 if start is None else start, *given)
+        start = None
+    by_name = (start, end, step)
+    merged = [*given, *by_name[len(given) :]]
+    if not 2 <= len(merged) <= 3 or merged[1] is None or any(b is not None for b in by_name[: len(given)]):
+        raise ArgumentTypeError(f"[arange] takes 1 to 3 bounds, an end among them, each once; got {[*given, *by_name]}")
+    for k, default in ((0, 0), (2, 1)):
+        merged[k] = default if merged[k] is None else merged[k]
+    numbers = [as_number(b) if is_number(b) else b for b in merged]
+    if not all(isinstance(b, (bool, int, float)) for b in numbers):
+        raise ArgumentTypeError(f"[arange] bounds must be numbers, got {merged}")
+    first, last, by = (int(b) if isinstance(b, bool) else b for b in numbers)
+    return first, last, by
+
+
 @docs.shared(docs.LINSPACE)
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
@@ -378,6 +403,7 @@ def linspace(
         >>> linspace(0, 1, 3)
         tensor([0.0000, 0.5000, 1.0000])
     """
+    start, end = (b.item() if isinstance(b, Tensor) and b.ndim == 0 else b for b in (start, end))
     for bound in (start, end):
         if not is_number(bound):
             raise ArgumentTypeError(f"[linspace] start and end must be numbers, got {shown(bound)}")

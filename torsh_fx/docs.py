@@ -139,7 +139,8 @@ FULL = _MADE.format(
     more="",
 )
 ARANGE = _MADE.format(
-    own="bounds: end; start and end; or start, end and step, which may be negative.",
+    own="bounds: end; start and end; or start, end and step, which may be negative.\n"
+    "    start, end, step: the same by name; 0 and 1 are the defaults of start and step.",
     dtype="int64 if all bounds are integers, else the default dtype",
     types="not 1 to 3 bounds, one that is no number",
     values="the step does not lead from start to end, the dtype cannot hold a number",
@@ -159,10 +160,11 @@ EYE = _MADE.format(
 LIKE = """Args:
     x: the tensor to imitate; its values are not read.
     dtype: by default x's.
+    device: by default JAX's.
     requires_grad: make it a leaf that collects gradients.
 
 Raises:
-    ArgumentTypeError: x is no Tensor, or there is no such dtype.
+    ArgumentTypeError: x is no Tensor, or there is no such dtype or device.
     AutogradError: ``requires_grad`` on integers or booleans.
 
 Gradient: none, x is only looked at.

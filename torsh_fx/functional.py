@@ -327,7 +327,9 @@ def unfold(x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, str
     kernel, steps, pads, dilations = pairs
     columns = apply(OPS["im2col_2d"], t, kernel=kernel, stride=steps, padding=pads, dilation=dilations, groups=1)
     n, width = t.shape[0], columns.shape[2]
-    rows = columns.shape[1] // n if n else 0
+    rows = 1
+    for extent, k, step, pad, d in zip(t.shape[2:], kernel, steps, pads, dilations, strict=True):
+        rows *= (extent + 2 * pad - d * (k - 1) - 1) // step + 1
     return permute(reshape(columns, n, rows, width), 0, 2, 1)
 
 

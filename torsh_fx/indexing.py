@@ -15,11 +15,11 @@ from .arithmetic import where as choose
 from .dtypes import int64, is_floating
 from .graph import Guard, caller_line
 from .record import constant, watch
-from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
-from .shaping import narrow, permute, reshape, select, unsqueeze
+from .shaping import expand, narrow, permute, reshape, select, unsqueeze
 from .state import here
 from .storage import note_read, note_read_by_trace
 from .tensor import Tensor, apply, apply_view
@@ -206,16 +206,14 @@ def _by_arrays(x: Tensor, arrays: list[tuple[int, Tensor]]) -> Tensor:
     return apply(OPS["permute"], out, axes=tuple(order))
 
 
-def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
+def _wrapped(x: Tensor, axis: int, index: Tensor, op: str = "getitem") -> Tensor:
     """Negative entries counted from the end; out-of-range ones refused, or left for the program to refuse."""
     extent = x.shape[axis]
     if _is_known(index):
         host = np.asarray(index._node.value)
         bad = host[(host < -extent) | (host >= extent)]
         if bad.size:
-            raise OutOfRangeError(
-                f"[getitem] index {int(bad.flat[0])} is out of range for axis {axis} of extent {extent}"
-            )
+            raise OutOfRangeError(f"[{op}] index {int(bad.flat[0])} is out of range for axis {axis} of extent {extent}")
         if not (host < 0).any() and not here().tapes:
             return index
         if not here().tapes:
@@ -224,7 +222,7 @@ def _wrapped(x: Tensor, axis: int, index: Tensor) -> Tensor:
     wrapped = choose(index < 0, index + extent, index)
     if not _is_known(wrapped):
         what = f"axis {axis} of extent {extent}, shape {list(x.shape)}"
-        watch(wrapped._node, Guard("getitem", index._node, extent, what, caller_line(), low=-extent))
+        watch(wrapped._node, Guard(op, index._node, extent, what, caller_line(), low=-extent))
     return wrapped
 
 
@@ -238,7 +236,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Args:
         x: any shape and dtype.
         index: integers in [0, extent of dim), of x's rank and no larger than x
-            except along ``dim``.
+            except along ``dim``; 0-d counts as [1], an empty index may have any shape.
 
     Returns:
         index's shape, x's dtype.
@@ -255,7 +253,14 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         [[2], [3]]
     """
     t, i = operand("gather", x), operand("gather", index)
-    return apply(OPS["take_along_dim"], t, i, dim=dim)
+    axis = axis_of("gather", dim, t.shape or (1,))
+    if i.shape and 0 in i.shape and i.ndim != t.ndim and i.dtype.kind in "iu":  # nothing is asked for
+        return reshape(_slice(reshape(t, -1), 0, builtins.slice(0, 0)), *i.shape)
+    if t.ndim == 0 and i.ndim <= 1:
+        return reshape(apply(OPS["take_along_dim"], reshape(t, 1), reshape(i, -1), dim=axis), *i.shape)
+    if i.ndim == 0 and t.ndim == 1:
+        return reshape(apply(OPS["take_along_dim"], t, reshape(i, 1), dim=axis), ())
+    return apply(OPS["take_along_dim"], t, i, dim=axis)
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -267,7 +272,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         index: integers in [0, extent), [k], or 0-d for one.
 
     Returns:
-        x with extent k along ``dim``; 0-d counts as [1].
+        x with extent k along ``dim``; a 0-d x stays 0-d, for one index.
 
     Raises:
         ArgumentValueError: the index has more than one axis.
@@ -283,23 +288,50 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     t, i = operand("index_select", x), operand("index_select", index)
     if i.ndim > 1:
         raise ArgumentValueError(f"[index_select] the index must have at most 1 axis, got shape {list(i.shape)}")
-    if t.ndim == 0:
-        t = reshape(t, 1)
     i = i if i.ndim else reshape(i, 1)
+    if t.ndim == 0:
+        if i.shape != (1,):
+            raise ArgumentValueError(f"[index_select] a 0-d x takes one index, got shape {list(i.shape)}")
+        return reshape(index_select(reshape(t, 1), dim, i), ())
     return apply(OPS["take"], t, i, dim=axis_of("index_select", dim, t.shape))
 
 
-def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """One element per index along ``dim``: ``gather`` with NumPy's order of arguments.
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """One element per index along ``dim``; other axes broadcast, negative indices count from the end.
 
-    Shapes, errors and gradient are ``gather``'s; indices do not broadcast.
+    Args:
+        x: any shape and dtype.
+        indices: integers in [-extent, extent of dim), of x's rank.
+        dim: the axis; None takes from the flattened x by the flattened indices.
 
+    Raises:
+        ShapeMismatchError: the ranks differ, or the other axes do not broadcast.
+        OutOfRangeError: the axis or an index is out of range.
+        ArgumentTypeError: the indices are not integers.
+
+    Gradient: scatter-add of g, duplicates accumulate.
+    Source: ``rules.take_along_dim``.
     Example:
         >>> x = tensor([[3, 1, 2]])
         >>> take_along_dim(x, x.argmin(1, keepdim=True), 1).tolist()
         [[1]]
     """
-    return gather(x, dim, indices)
+    t, i = operand("take_along_dim", x), operand("take_along_dim", indices)
+    if dim is None:
+        return take_along_dim(reshape(t, -1), reshape(i, -1), 0)
+    axis = axis_of("take_along_dim", dim, t.shape)
+    if t.ndim != i.ndim:
+        raise ShapeMismatchError("[take_along_dim] the indices must have x's rank", expected=t.shape, got=i.shape)
+    shape = list(broadcast_shapes("take_along_dim", _without(t.shape, axis), _without(i.shape, axis)))
+    t = expand(t, *shape[:axis], t.shape[axis], *shape[axis:])
+    i = expand(i, *shape[:axis], i.shape[axis], *shape[axis:])
+    if i.dtype.kind not in "iu":
+        raise ArgumentTypeError(f"[take_along_dim] the indices must be integers, got {i.dtype}")
+    return apply(OPS["take_along_dim"], t, _wrapped(t, axis, cast(i, int64), "take_along_dim"), dim=axis)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -308,11 +340,11 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     Args:
         x: any shape and dtype.
         mask: boolean; the shapes broadcast.
-        value: a number or a Tensor; the result's dtype is promoted.
+        value: a number or a 0-d Tensor; the result's dtype is promoted.
 
     Raises:
         ArgumentTypeError: the mask is not boolean, or the value neither Tensor nor number.
-        ShapeMismatchError: the shapes do not broadcast.
+        ShapeMismatchError: the shapes do not broadcast, or a Tensor value has axes.
 
     Gradient: g where x was kept, exactly 0 elsewhere; a Tensor value the rest.
     Source: ``rules.where``.
@@ -320,4 +352,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
         >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), 0).tolist()
         [0.0, 2.0]
     """
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeMismatchError(
+            "[masked_fill] the value must be a number or 0-d; where(mask, value, x) takes others",
+            expected=(),
+            got=value.shape,
+        )
     return choose(mask, value, x)

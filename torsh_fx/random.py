@@ -278,7 +278,14 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     return _place(out.to(int64 if dtype is None else as_dtype(dtype)), device)
 
 
-def rand_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
+def rand_like(
+    x: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Uniform numbers in [0, 1) in x's shape and dtype (or ``dtype``), as ``rand`` draws them.
 
     Raises:
@@ -289,10 +296,18 @@ def rand_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = Non
         (2, 3)
     """
     t = operand("rand_like", x)
-    return rand(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)
+    wanted = t.dtype if dtype is None else dtype
+    return rand(*t.shape, generator=generator, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
-def randn_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
+def randn_like(
+    x: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers in x's shape and dtype (or ``dtype``), as ``randn`` draws them.
 
     Raises:
@@ -303,4 +318,5 @@ def randn_like(x: Tensor, *, generator: Generator | None = None, dtype: Any = No
         (2, 3)
     """
     t = operand("randn_like", x)
-    return randn(*t.shape, generator=generator, dtype=t.dtype if dtype is None else dtype)
+    wanted = t.dtype if dtype is None else dtype
+    return randn(*t.shape, generator=generator, dtype=wanted, device=device, requires_grad=requires_grad)

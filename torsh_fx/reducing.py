@@ -95,11 +95,21 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
     return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
 
 
-def var(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+def var(
+    x: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
     """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating.
 
+    ``correction`` is 1 unless given; ``unbiased`` says 1 or 0, also in the place of ``dim``.
+
     Raises:
-        ArgumentTypeError: x is not floating, or ``correction`` is no number.
+        ArgumentTypeError: x is not floating, ``correction`` is no number, ``unbiased`` or
+            ``keepdim`` no bool, or both ``correction`` and ``unbiased`` are given.
         OutOfRangeError: an axis is out of range or repeated.
 
     Gradient: 2(x − mean)/(count − correction)·g; NaN where no count is left.
@@ -108,10 +118,17 @@ def var(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = Fa
         >>> var(tensor([1.0, 2.0, 3.0])).item()
         1.0
     """
-    return _variance("var", x, dim, correction, keepdim)
+    return _variance("var", x, dim, unbiased, keepdim, correction)
 
 
-def std(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+def std(
+    x: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
     """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors.
 
     Gradient: (x − mean)/((count − correction)·std)·g; 0 where the deviation is 0, as in PyTorch.
@@ -120,14 +137,23 @@ def std(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = Fa
         >>> std(tensor([1.0, 2.0, 3.0])).item()
         1.0
     """
-    spread = _variance("std", x, dim, correction, keepdim)
+    spread = _variance("std", x, dim, unbiased, keepdim, correction)
     none = spread == 0
     # The root is taken of 1 there, so that its pole never meets the zero below it.
     return where(none, spread, sqrt(where(none, 1, spread)))
 
 
-def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+def _variance(op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Tensor:
     t, keepdim = operand(op, x), _kept(op, keepdim)
+    if isinstance(dim, bool) and unbiased is None:
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        if correction is not None or not isinstance(unbiased, bool):
+            raise ArgumentTypeError(
+                f"[{op}] takes correction or a bool unbiased, got {shown(correction)} and {shown(unbiased)}"
+            )
+        correction = int(unbiased)
+    correction = 1 if correction is None else correction
     dims = _dims(op, dim, t) or tuple(range(t.ndim))
     if isinstance(correction, bool) or not is_number(correction):
         raise ArgumentTypeError(f"[{op}] correction must be a number, got {shown(correction)}")
@@ -136,7 +162,8 @@ def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) ->
     for axis in dims:
         count *= t.shape[axis] if t.ndim else 1
     total = sum(pow(centred, 2), dims or None, keepdim=keepdim)
-    return total / builtins.max(count - correction, 0)
+    left: float = builtins.max(count - correction, 0)
+    return total / left
 
 
 @quick
