@@ -107,6 +107,76 @@ class Methods:
         """Limit to [min, max]: numbers or Tensors; NaN passes."""
     def clone(self) -> Tensor:
         """A copy of x that may be written to."""
+    def log1p(self) -> Tensor:
+        """Natural logarithm of 1 + x, exact near 0."""
+    def expm1(self) -> Tensor:
+        """eˣ − 1, exact near 0."""
+    def exp2(self) -> Tensor:
+        """Power of two, 2ˣ."""
+    def erf(self) -> Tensor:
+        """Error function, 2/√π·∫₀ˣ e^(−t²) dt."""
+    def erfc(self) -> Tensor:
+        """Complement of the error function, 1 − erf(x), exact where that is small."""
+    def erfinv(self) -> Tensor:
+        """Inverse of the error function; ±inf at ±1, NaN outside."""
+    def asinh(self) -> Tensor:
+        """Inverse hyperbolic sine."""
+    def acosh(self) -> Tensor:
+        """Inverse hyperbolic cosine; NaN below 1."""
+    def atanh(self) -> Tensor:
+        """Inverse hyperbolic tangent; ±inf at ±1, NaN outside."""
+    def sinc(self) -> Tensor:
+        """Normalised sinc, sin(πx)/(πx), 1 at 0."""
+    def bitwise_not(self) -> Tensor:
+        """Bits turned over; of a boolean its opposite."""
+    def fmax(self, b: Any) -> Tensor:
+        """The larger; of a number and NaN the number."""
+    def fmin(self, b: Any) -> Tensor:
+        """The smaller; of a number and NaN the number."""
+    def bitwise_and(self, b: Any) -> Tensor:
+        """Bits set in both."""
+    def bitwise_or(self, b: Any) -> Tensor:
+        """Bits set in either."""
+    def bitwise_xor(self, b: Any) -> Tensor:
+        """Bits set in one."""
+    def bitwise_left_shift(self, b: Any) -> Tensor:
+        """a·2ᵇ by moving bits, those beyond the dtype are lost."""
+    def bitwise_right_shift(self, b: Any) -> Tensor:
+        """a/2ᵇ rounded down, by moving bits; the sign stays."""
+    def atan2(self, b: Any) -> Tensor:
+        """Angle of the point (x, y), in [−π, π]."""
+    def hypot(self, b: Any) -> Tensor:
+        """Length of the vector (a, b), √(a² + b²), without overflow."""
+    def logaddexp(self, b: Any) -> Tensor:
+        """ln(eᵃ + eᵇ), without overflow."""
+    def logaddexp2(self, b: Any) -> Tensor:
+        """log₂(2ᵃ + 2ᵇ), without overflow."""
+    def xlogy(self, b: Any) -> Tensor:
+        """x·ln y, 0 where x is 0 whatever y is, but for NaN."""
+    def copysign(self, b: Any) -> Tensor:
+        """The magnitude of a with the sign of b, also of a zero's."""
+    def fmod(self, b: Any) -> Tensor:
+        """Remainder with the sign of the dividend, a − b·trunc(a/b), broadcasting."""
+    def frac(self) -> Tensor:
+        """x − trunc(x), with x's sign."""
+    def deg2rad(self) -> Tensor:
+        """Degrees as radians, x·π/180; integers and booleans in the default dtype."""
+    def rad2deg(self) -> Tensor:
+        """Radians as degrees, x·180/π; integers and booleans in the default dtype."""
+    def nan_to_num(
+        self, nan: builtins.float = 0.0, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """x with ``nan`` in the place of NaN, ``posinf`` and ``neginf`` (the dtype's extremes if None) of ±inf."""
+    def clamp_min(self, min: Any) -> Tensor:
+        """Limit from below: ``clamp(x, min=min)``, whose errors and gradient it has."""
+    def clamp_max(self, max: Any) -> Tensor:
+        """Limit from above: ``clamp(x, max=max)``, whose errors and gradient it has."""
+    def lerp(self, end: Any, weight: Any) -> Tensor:
+        """The point between two Tensors, start + weight·(end − start); exact at both ends."""
+    def addcmul(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """x + value·tensor1·tensor2, broadcasting."""
+    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """x + value·tensor1/tensor2, broadcasting."""
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, a view."""
     def view(self, *shape: Any) -> Tensor:
@@ -165,6 +235,8 @@ class Methods:
         """Are all elements nonzero (over ``dim``, or altogether)?  bool."""
     def matmul(self, b: Any) -> Tensor:
         """Matrix product, 1-D and batched operands as in PyTorch."""
+    def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
+        """ln Σeˣ over ``dim`` (all axes if empty), without overflow; integers in the default dtype."""
     def log_softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
         """Logarithm of softmax along ``dim``, x − max − ln Σe^(x−max), with ``softmax``'s arguments and errors."""
     def softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arithmetic, creation, functional, indexing, inplace, reducing, shaping
+from . import arithmetic, creation, elementary, functional, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
 from .rules.kinds import shown
@@ -20,11 +20,16 @@ _NAMES = {
         "logical_xor logical_not exp log sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid "
         "log10 log2 abs sign floor ceil trunc round relu isnan isinf isfinite square clamp clone"
     ),
+    elementary: (
+        "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc bitwise_not fmax fmin bitwise_and bitwise_or "
+        "bitwise_xor bitwise_left_shift bitwise_right_shift atan2 hypot logaddexp logaddexp2 xlogy copysign fmod frac "
+        "deg2rad rad2deg nan_to_num clamp_min clamp_max lerp addcmul addcdiv"
+    ),
     shaping: (
         "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
         "unbind flip"
     ),
-    reducing: "sum mean var std max min amax amin argmax argmin any all matmul log_softmax softmax",
+    reducing: "sum mean var std max min amax amin argmax argmin any all matmul logsumexp log_softmax softmax",
     functional: "gelu leaky_relu unfold",
     indexing: "gather index_select take_along_dim masked_fill",
 }
