@@ -103,8 +103,8 @@ def binary_cross_entropy(input: Array, target: Array) -> Array:
     target g·(ln(1 − input) − ln input).
     Source: PyTorch's binary_cross_entropy.
     Example:
-        >>> binary_cross_entropy(jnp.float32(1), jnp.float32(1)).item()
-        0.0
+        >>> binary_cross_entropy(jnp.float32(0), jnp.float32(1)).item()
+        100.0
     """
     yes, no = (jnp.maximum(v, -100) for v in (jnp.log(input), jnp.log1p(-input)))
     return (target - 1) * no - target * yes

@@ -875,6 +875,12 @@ EXCEPTIONS: list[tuple[str, tuple[str, ...], Callable[..., Any], str]] = [
     ("prelu", ("second",), lambda x, weight: x == 0, "the first's own derivative; PyTorch leaves out the kink"),
     ("elu", ("second",), lambda x: x == 0, "the first's own derivative; PyTorch leaves out the kink"),
     ("softplus", ("second",), lambda x: (x == 20) | (x == 1.5), "PyTorch leaves out the threshold, where the first is"),
+    (
+        "binary_cross_entropy",
+        ("second",),
+        lambda x, t: (x > 0) & (x < 1),
+        "PyTorch's adds its 1e-12 to both products; differences check it here",
+    ),
     ("copysign", ("first",), lambda a, b: np.isnan(a) | np.isinf(a), "slope ±1; PyTorch's is out/a"),
     ("pow", ("second",), lambda x: x == -np.inf, "a root of -inf is NaN in every order"),
     ("pow_tensor", ("second",), lambda x, n: (x == 0) | (n == 0), "poles; PyTorch loses the derivative in n at n = 0"),

@@ -143,7 +143,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "lerp": lambda start, end, weight: start + weight * (end - start),
     "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
-    "logsumexp": lambda x, dims, keepdim: np.log(_reduce(np.sum)(np.exp(x), dims, keepdim)),
+    "logsumexp": _reduce(np.logaddexp.reduce),
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
     "silu": lambda x: x / (1 + np.exp(-x)),
     "neg": np.negative,

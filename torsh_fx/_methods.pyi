@@ -303,6 +303,60 @@ class Methods:
         """In-place ``square``: writes the result into this tensor and returns it."""
     def remainder_(self, b: Any) -> Tensor:
         """In-place ``remainder``: writes the result into this tensor and returns it."""
+    def log1p_(self) -> Tensor:
+        """In-place ``log1p``: writes the result into this tensor and returns it."""
+    def expm1_(self) -> Tensor:
+        """In-place ``expm1``: writes the result into this tensor and returns it."""
+    def exp2_(self) -> Tensor:
+        """In-place ``exp2``: writes the result into this tensor and returns it."""
+    def erf_(self) -> Tensor:
+        """In-place ``erf``: writes the result into this tensor and returns it."""
+    def erfc_(self) -> Tensor:
+        """In-place ``erfc``: writes the result into this tensor and returns it."""
+    def erfinv_(self) -> Tensor:
+        """In-place ``erfinv``: writes the result into this tensor and returns it."""
+    def asinh_(self) -> Tensor:
+        """In-place ``asinh``: writes the result into this tensor and returns it."""
+    def acosh_(self) -> Tensor:
+        """In-place ``acosh``: writes the result into this tensor and returns it."""
+    def atanh_(self) -> Tensor:
+        """In-place ``atanh``: writes the result into this tensor and returns it."""
+    def sinc_(self) -> Tensor:
+        """In-place ``sinc``: writes the result into this tensor and returns it."""
+    def atan2_(self, b: Any) -> Tensor:
+        """In-place ``atan2``: writes the result into this tensor and returns it."""
+    def hypot_(self, b: Any) -> Tensor:
+        """In-place ``hypot``: writes the result into this tensor and returns it."""
+    def xlogy_(self, b: Any) -> Tensor:
+        """In-place ``xlogy``: writes the result into this tensor and returns it."""
+    def copysign_(self, b: Any) -> Tensor:
+        """In-place ``copysign``: writes the result into this tensor and returns it."""
+    def fmod_(self, b: Any) -> Tensor:
+        """In-place ``fmod``: writes the result into this tensor and returns it."""
+    def frac_(self) -> Tensor:
+        """In-place ``frac``: writes the result into this tensor and returns it."""
+    def nan_to_num_(
+        self, nan: builtins.float = 0.0, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """In-place ``nan_to_num``: writes the result into this tensor and returns it."""
+    def clamp_min_(self, min: Any) -> Tensor:
+        """In-place ``clamp_min``: writes the result into this tensor and returns it."""
+    def clamp_max_(self, max: Any) -> Tensor:
+        """In-place ``clamp_max``: writes the result into this tensor and returns it."""
+    def lerp_(self, end: Any, weight: Any) -> Tensor:
+        """In-place ``lerp``: writes the result into this tensor and returns it."""
+    def bitwise_not_(self) -> Tensor:
+        """In-place ``bitwise_not``: writes the result into this tensor and returns it."""
+    def bitwise_and_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_and``: writes the result into this tensor and returns it."""
+    def bitwise_or_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_or``: writes the result into this tensor and returns it."""
+    def bitwise_xor_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_xor``: writes the result into this tensor and returns it."""
+    def bitwise_left_shift_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_left_shift``: writes the result into this tensor and returns it."""
+    def bitwise_right_shift_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_right_shift``: writes the result into this tensor and returns it."""
     def copy_(self, source: Any) -> Tensor:
         """Write ``source``, a Tensor or number, broadcast and cast to this tensor."""
     def fill_(self, value: Any) -> Tensor:
@@ -358,17 +412,25 @@ class Methods:
     def __rmatmul__(self, other: Any) -> Tensor:
         """The matmul operator, the other operand first."""
     def __and__(self, other: Any) -> Tensor:
-        """The and operator."""
+        """The bitwise_and operator."""
     def __rand__(self, other: Any) -> Tensor:
-        """The and operator, the other operand first."""
+        """The bitwise_and operator, the other operand first."""
     def __or__(self, other: Any) -> Tensor:
-        """The or operator."""
+        """The bitwise_or operator."""
     def __ror__(self, other: Any) -> Tensor:
-        """The or operator, the other operand first."""
+        """The bitwise_or operator, the other operand first."""
     def __xor__(self, other: Any) -> Tensor:
-        """The xor operator."""
+        """The bitwise_xor operator."""
     def __rxor__(self, other: Any) -> Tensor:
-        """The xor operator, the other operand first."""
+        """The bitwise_xor operator, the other operand first."""
+    def __lshift__(self, other: Any) -> Tensor:
+        """The bitwise_left_shift operator."""
+    def __rlshift__(self, other: Any) -> Tensor:
+        """The bitwise_left_shift operator, the other operand first."""
+    def __rshift__(self, other: Any) -> Tensor:
+        """The bitwise_right_shift operator."""
+    def __rrshift__(self, other: Any) -> Tensor:
+        """The bitwise_right_shift operator, the other operand first."""
     def __lt__(self, other: Any) -> Tensor:
         """The lt operator."""
     def __le__(self, other: Any) -> Tensor:
@@ -388,7 +450,7 @@ class Methods:
     def __abs__(self) -> Tensor:
         """Absolute value."""
     def __invert__(self) -> Tensor:
-        """As ``logical_not``, on booleans only."""
+        """Bits turned over; of a boolean its opposite."""
     def __getitem__(self, index: Any) -> Tensor:
         """``x[index]``: integers, slices, None, ..., integer arrays and boolean masks."""
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .arithmetic import abs, add, cast, clamp, common, div, mul, ne, operand, pow, sqrt, sub, where
+from .arithmetic import abs, add, cast, clamp, common, div, mul, ne, operand, pow, sign, sqrt, sub, where
 from .dtypes import is_floating
 from .functional import _number
 from .reducing import _kept, amax, amin, sum
@@ -22,7 +22,8 @@ __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 def _length(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
     """(Σ|x|ᵖ)^(1/p) along ``dim``, whose gradient is 0 where it is 0, as PyTorch's norm."""
     if p == 0:
-        return cast(sum(ne(x, 0), dim, keepdim), x.dtype)
+        count = cast(sum(ne(x, 0), dim, keepdim), x.dtype)
+        return apply(OPS["graft"], sum(sign(x), dim, keepdim), count)  # a gradient of zeros, not none
     if math.isinf(p):
         return (amax if p > 0 else amin)(abs(x), dim, keepdim)
     if p == 1:

@@ -6,8 +6,6 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from . import arithmetic, creation, elementary, functional, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
@@ -65,21 +63,14 @@ _BINARY = {
     "pow": arithmetic.pow,
     "matmul": reducing.matmul,
 }
-_LOGIC = {"and": arithmetic.logical_and, "or": arithmetic.logical_or, "xor": arithmetic.logical_xor}
+_LOGIC = {
+    "and": elementary.bitwise_and,
+    "or": elementary.bitwise_or,
+    "xor": elementary.bitwise_xor,
+    "lshift": elementary.bitwise_left_shift,
+    "rshift": elementary.bitwise_right_shift,
+}
 _COMPARE = ("lt", "le", "gt", "ge")
-
-
-def _bitwise(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def method(a: Any, b: Any) -> Tensor:
-        for x in (a, b):
-            if isinstance(x, Tensor) and x.dtype != bool:
-                raise ArgumentTypeError(f"[{name}] works on booleans, got {x.dtype}")
-            if arithmetic.is_number(x) and not isinstance(x, (bool, np.bool_)):
-                raise ArgumentTypeError(f"[{name}] works on booleans, got {shown(x)}")
-        return function(a, b)
-
-    method.__name__ = name
-    return method
 
 
 def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, Any], Tensor]:
@@ -96,14 +87,6 @@ def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, A
 def _positive(self: Tensor) -> Tensor:
     """The tensor itself."""
     return self
-
-
-_not = _bitwise("invert", lambda x, _: arithmetic.logical_not(x))
-
-
-def _invert(self: Tensor) -> Tensor:
-    """As ``logical_not``, on booleans only."""
-    return _not(self, None)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
@@ -193,8 +176,8 @@ def members() -> dict[str, Any]:
         if in_place in inplace.FORMS:
             found[f"__i{name}__"] = _operator(inplace.FORMS[in_place])
     for name, function in _LOGIC.items():
-        found[f"__{name}__"] = _operator(_bitwise(name, function))
-        found[f"__r{name}__"] = _operator(_bitwise(name, function), reflected=True)
+        found[f"__{name}__"] = _operator(function)
+        found[f"__r{name}__"] = _operator(function, reflected=True)
     for name in _COMPARE:
         found[f"__{name}__"] = _operator(getattr(arithmetic, name))
     return found | {
@@ -203,7 +186,7 @@ def members() -> dict[str, Any]:
         "__neg__": arithmetic.neg,
         "__pos__": _positive,
         "__abs__": arithmetic.abs,
-        "__invert__": _invert,
+        "__invert__": elementary.bitwise_not,
         "__getitem__": indexing.getitem,
         "__setitem__": _setitem,
         "__iter__": _iterate,
