@@ -127,7 +127,7 @@ def _row(name: str, fn: Callable[..., Any], summary: str, example: str, booleans
 
     low, high = (0, 5) if amounts else (-9, 9)
     pairs = [((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2,))]
-    rows = [(_integers(2, 3),), (_integers(),)] if alone else []
+    rows: list[tuple[Any, ...]] = [(_integers(2, 3),), (_integers(),)] if alone else []
     rows += [] if alone else [(_integers(*s, seed=1), _integers(*t, seed=2, low=low, high=high)) for s, t in pairs]
     flags = (values(2, 3) > 0,) if alone else (values(2, 3) > 0, values(3, seed=2) > 0)
     floats = tuple(values(2, seed=k) for k in range(1 if alone else 2))

@@ -878,8 +878,8 @@ EXCEPTIONS: list[tuple[str, tuple[str, ...], Callable[..., Any], str]] = [
     (
         "binary_cross_entropy",
         ("second",),
-        lambda x, t: (x > 0) & (x < 1),
-        "PyTorch's adds its 1e-12 to both products; differences check it here",
+        lambda x, t: x == x,
+        "PyTorch's has 1e-12 in float64 where its first order has it in float32",
     ),
     ("copysign", ("first",), lambda a, b: np.isnan(a) | np.isinf(a), "slope ±1; PyTorch's is out/a"),
     ("pow", ("second",), lambda x: x == -np.inf, "a root of -inf is NaN in every order"),

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import docs
-from .arithmetic import abs, add, cast, div, fitting, is_number, mul, neg, operand, sigmoid, sub, tanh, with_number
+from .arithmetic import abs, add, cast, div, fitting, is_number, mul, neg, operand, sigmoid, sub, tanh
 from .arithmetic import as_number as _as_number
+from .dtypes import with_number
 from .functional import _number
 from .reducing import softmax
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError

@@ -121,7 +121,7 @@ def _shorten(index: Tensor, weight: Tensor, most: float, p: float) -> None:
     with no_grad():
         used = any(eq(unsqueeze(arange(weight.shape[0]), 1), reshape(index, 1, -1)), 1, keepdim=True)
         norm = _length(weight.detach(), p, 1, True)
-        weight.mul_(where(used & (norm > most), most / (norm + 1e-7), 1.0))  # type: ignore[attr-defined]
+        weight.mul_(where(used & (norm > most), most / (norm + 1e-7), 1.0))
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
