@@ -91,8 +91,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     Gradient: ±that of the norm, 0 where the norm is 0.
     Source: composed of ``sub``, ``pow`` and ``sum``; PyTorch's pairwise_distance.
     Example:
-        >>> round(pairwise_distance(tensor([3.0, 4.0]), tensor([0.0, 0.0])).item(), 3)
-        5.0
+        >>> f"{pairwise_distance(tensor([3.0, 4.0]), tensor([0.0, 0.0])).item():.3f}"
+        '5.000'
     """
     a, b = operand("pairwise_distance", x1), operand("pairwise_distance", x2)
     order, small = _number("pairwise_distance", "p", p), _number("pairwise_distance", "eps", eps)

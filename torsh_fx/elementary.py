@@ -122,8 +122,8 @@ def deg2rad(x: Tensor) -> Tensor:
     Gradient: g·π/180.
     Source: ``rules.mul_scalar``.
     Example:
-        >>> round(deg2rad(tensor(180.0)).item(), 5)
-        3.14159
+        >>> f"{deg2rad(tensor(180.0)).item():.5f}"
+        '3.14159'
     """
     return mul(_floating(operand("deg2rad", x)), math.pi / 180)
 

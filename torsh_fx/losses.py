@@ -193,8 +193,8 @@ def binary_cross_entropy_with_logits(
     Gradient: (σ(input) − target)·g, weighted and reduced as the loss.
     Source: ``rules.logsigmoid``.
     Example:
-        >>> round(binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0])).item(), 4)
-        0.6931
+        >>> f"{binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0])).item():.4f}"
+        '0.6931'
     """
     op = "binary_cross_entropy_with_logits"
     x, y = _same(op, input, target)
@@ -318,8 +318,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     Gradient: −target·σ(−target·input)·g.
     Source: ``rules.logsigmoid``.
     Example:
-        >>> round(soft_margin_loss(tensor([0.0]), tensor([1.0])).item(), 4)
-        0.6931
+        >>> f"{soft_margin_loss(tensor([0.0]), tensor([1.0])).item():.4f}"
+        '0.6931'
     """
     return _reduce("soft_margin_loss", neg(logsigmoid(mul(*_pair("soft_margin_loss", input, target)))), reduction)
 
@@ -343,8 +343,8 @@ def multilabel_soft_margin_loss(
     Gradient: (σ(input) − target)·g/C.
     Source: ``rules.logsigmoid``.
     Example:
-        >>> round(multilabel_soft_margin_loss(tensor([[0.0]]), tensor([[1.0]])).item(), 4)
-        0.6931
+        >>> f"{multilabel_soft_margin_loss(tensor([[0.0]]), tensor([[1.0]])).item():.4f}"
+        '0.6931'
     """
     op = "multilabel_soft_margin_loss"
     x, t = _pair(op, input, target)
