@@ -77,8 +77,29 @@ from .indexing import where as where
 from .join import concat as concat
 from .join import stack as stack
 from .linalg import matmul as matmul
+from .logsumexp import logsumexp as logsumexp
+from .losses import binary_cross_entropy as binary_cross_entropy
+from .losses import huber_loss as huber_loss
+from .losses import smooth_l1_loss as smooth_l1_loss
 from .op import OPS as OPS
 from .op import seal as _seal
+from .pairs import atan2 as atan2
+from .pairs import fmax as fmax
+from .pairs import fmin as fmin
+from .pairs import hypot as hypot
+from .pairs import lerp as lerp
+from .pairs import logaddexp as logaddexp
+from .pairs import logaddexp2 as logaddexp2
+from .pairs import xlogy as xlogy
+from .parts import bitwise_and as bitwise_and
+from .parts import bitwise_left_shift as bitwise_left_shift
+from .parts import bitwise_not as bitwise_not
+from .parts import bitwise_or as bitwise_or
+from .parts import bitwise_right_shift as bitwise_right_shift
+from .parts import bitwise_xor as bitwise_xor
+from .parts import copysign as copysign
+from .parts import fmod as fmod
+from .parts import nan_to_num as nan_to_num
 from .power import pow as pow
 from .power import pow_number as pow_number
 from .power import pow_tensor as pow_tensor
@@ -90,6 +111,13 @@ from .random import random_integers as random_integers
 from .random import random_normal as random_normal
 from .random import random_permutation as random_permutation
 from .random import random_uniform as random_uniform
+from .rectified import hardshrink as hardshrink
+from .rectified import hardsigmoid as hardsigmoid
+from .rectified import hardswish as hardswish
+from .rectified import hardtanh as hardtanh
+from .rectified import prelu as prelu
+from .rectified import softshrink as softshrink
+from .rectified import threshold as threshold
 from .reduction import mean_all as mean
 from .reduction import mean_dim as mean_dim
 from .reduction import sum_all as sum
@@ -101,8 +129,23 @@ from .slicing import flip as flip
 from .slicing import narrow as narrow
 from .slicing import select as select
 from .slicing import stride as stride
+from .soft import elu as elu
+from .soft import logsigmoid as logsigmoid
+from .soft import mish as mish
+from .soft import silu as silu
+from .soft import softplus as softplus
 from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
+from .special import acosh as acosh
+from .special import asinh as asinh
+from .special import atanh as atanh
+from .special import erf as erf
+from .special import erfc as erfc
+from .special import erfinv as erfinv
+from .special import exp2 as exp2
+from .special import expm1 as expm1
+from .special import log1p as log1p
+from .special import sinc as sinc
 from .unary import abs as abs
 from .unary import acos as acos
 from .unary import asin as asin
@@ -134,6 +177,7 @@ __all__ = [
     "TorshError",
     "abs",
     "acos",
+    "acosh",
     "add",
     "add_scalar",
     "all",
@@ -143,7 +187,17 @@ __all__ = [
     "argmax",
     "argmin",
     "asin",
+    "asinh",
     "atan",
+    "atan2",
+    "atanh",
+    "binary_cross_entropy",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
     "broadcast_shapes",
     "ceil",
     "clamp",
@@ -158,18 +212,28 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "convert",
+    "copysign",
     "cos",
     "cosh",
     "custom",
     "div",
     "div_scalar",
+    "elu",
     "eq",
+    "erf",
+    "erfc",
+    "erfinv",
     "exp",
+    "exp2",
     "expand",
     "expand_grad_to_shape",
+    "expm1",
     "flip",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
     "full",
     "gather",
     "ge",
@@ -177,28 +241,42 @@ __all__ = [
     "gelu_erf",
     "graft",
     "gt",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "hypot",
     "im2col_2d",
     "isfinite",
     "isinf",
     "isnan",
     "le",
     "leaky_relu",
+    "lerp",
     "log",
+    "log1p",
     "log2",
     "log10",
     "log_softmax",
+    "logaddexp",
+    "logaddexp2",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsigmoid",
+    "logsumexp",
     "lt",
     "matmul",
     "maximum",
     "mean",
     "mean_dim",
     "minimum",
+    "mish",
     "mul",
     "mul_scalar",
+    "nan_to_num",
     "narrow",
     "ne",
     "neg",
@@ -207,6 +285,7 @@ __all__ = [
     "pow",
     "pow_number",
     "pow_tensor",
+    "prelu",
     "put",
     "random_integers",
     "random_normal",
@@ -224,10 +303,15 @@ __all__ = [
     "select_scatter",
     "sigmoid",
     "sign",
+    "silu",
     "sin",
+    "sinc",
     "sinh",
     "slice_scatter",
+    "smooth_l1_loss",
     "softmax",
+    "softplus",
+    "softshrink",
     "sqrt",
     "stack",
     "stride",
@@ -238,9 +322,11 @@ __all__ = [
     "take_along_dim",
     "tan",
     "tanh",
+    "threshold",
     "trunc",
     "vjp",
     "where",
+    "xlogy",
 ]
 
 for _row in OPS.values():

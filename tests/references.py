@@ -134,6 +134,18 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": erf,
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "atan2": np.arctan2,
+    "lerp": lambda start, end, weight: start + weight * (end - start),
+    "bitwise_left_shift": np.left_shift,
+    "bitwise_right_shift": np.right_shift,
+    "logsumexp": _reduce(np.logaddexp.reduce),
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "silu": lambda x: x / (1 + np.exp(-x)),
     "neg": np.negative,
 }
 

@@ -54,11 +54,13 @@ def words(text: str) -> list[str]:
 UNARY = words(
     "exp log sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid log10 log2 abs sign floor ceil "
     "trunc round relu isnan isinf isfinite logical_not neg square clone sum mean var std max min amax amin argmax "
+    "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc bitwise_not frac deg2rad rad2deg nan_to_num "
     "argmin any all unbind t flatten squeeze zeros_like ones_like empty_like rand_like randn_like"
 )
 BINARY = words(
     "add sub mul div pow maximum minimum remainder floor_divide eq ne lt le gt ge logical_and logical_or logical_xor "
-    "matmul"
+    "matmul fmax fmin fmod atan2 hypot logaddexp logaddexp2 xlogy copysign bitwise_and bitwise_or bitwise_xor "
+    "bitwise_left_shift bitwise_right_shift"
 )
 SHAPED = {"zeros": "zeros", "ones": "ones", "empty": "empty", "rand": "rand", "randn": "randn"}
 VIEWS = {"reshape": "reshape", "view": "reshape", "expand": "expand", "permute": "permute"}
@@ -299,7 +301,7 @@ SINGLE = [
     Bad("-b", lambda w: -w.b, TYPE, "neg.*booleans"),
     Bad("b - b", lambda w: w.b - w.b, TYPE, "sub.*booleans"),
     Bad("1 - b", lambda w: 1 - w.b, TYPE, "sub.*booleans"),
-    Bad("~x", lambda w: ~w.x, TYPE, "invert.*float32"),
+    Bad("~x", lambda w: ~w.x, TYPE, "bitwise_not.*float32"),
     Bad("x & x", lambda w: w.x & w.x, TYPE, "and.*float32"),
     Bad("add: alpha", lambda w: w.x.add(w.v, alpha="a"), TYPE, "mul.*str"),
     Bad("div: rounding_mode", lambda w: w.x.div(w.v, rounding_mode="up"), VALUE, "div.*rounding_mode.*'up'"),
@@ -320,6 +322,23 @@ SINGLE = [
     Bad("max of nothing", lambda w: tx.zeros(0).max(), VALUE, "amax.*empty"),
     Bad("argmax of nothing", lambda w: tx.zeros(0, 3).argmax(), VALUE, "argmax.*empty"),
     Bad("sum: dtype", lambda w: w.x.sum(dtype="real"), TYPE, "dtype 'real'"),
+    Bad("fmod(i, 0)", lambda w: w.i.fmod(0), VALUE, "fmod.*by 0"),
+    Bad("fmod: booleans", lambda w: tx.fmod(w.b, w.b), TYPE, "fmod.*bool"),
+    Bad("frac of integers", lambda w: w.i.frac(), TYPE, "frac.*floating.*int64"),
+    Bad("bitwise_and: floats", lambda w: tx.bitwise_and(w.x, w.x), TYPE, "bitwise_and.*integers.*float32"),
+    Bad("bitwise_left_shift: booleans", lambda w: tx.bitwise_left_shift(w.b, w.b), TYPE, "integers.*bool"),
+    Bad("bitwise_or: 1.5", lambda w: tx.bitwise_or(w.i, 1.5), TYPE, "bitwise_or.*integers.*float32"),
+    Bad("i >> text", lambda w: w.i >> "a", TYPE, "str"),
+    Bad("nan_to_num: text", lambda w: w.x.nan_to_num("a"), TYPE, "nan_to_num.*nan.*'a'"),
+    Bad("clamp_min: text", lambda w: w.x.clamp_min("a"), TYPE, "clamp.*bound.*str"),
+    Bad("clamp_max: None", lambda w: w.x.clamp_max(None), VALUE, "clamp.*at least one"),
+    Bad("lerp: text", lambda w: w.x.lerp(w.x, "a"), TYPE, "lerp.*str"),
+    Bad("lerp: a number", lambda w: w.x.lerp(1, 0.5), TYPE, "lerp.*int"),
+    Bad("lerp: integers", lambda w: w.i.lerp(w.i, 0.5), TYPE, "lerp.*(floating|fit).*"),
+    Bad("addcmul: text", lambda w: w.x.addcmul("a", w.x), TYPE, "addcmul.*str"),
+    Bad("addcdiv: text", lambda w: w.x.addcdiv(w.x, "a"), TYPE, "addcdiv.*str"),
+    Bad("logsumexp: axis", lambda w: w.x.logsumexp(2), INDEX, "logsumexp.*axis 2"),
+    Bad("logsumexp: text", lambda w: tx.logsumexp("a", 0), TYPE, "logsumexp.*str"),
     # products
     Bad("x @ x", lambda w: w.x @ w.x, SHAPE, r"matmul.*3.*2"),
     Bad("v @ s", lambda w: w.v @ w.s, NONE, "matmul"),
@@ -529,6 +548,93 @@ SINGLE = [
     Bad("unfold: kernel 5", lambda w: F.unfold(tx.ones(1, 1, 3, 3), 5), (tx.TorshError, ValueError), "im2col_2d.*5"),
     Bad("unfold: kernel 0", lambda w: F.unfold(tx.ones(1, 1, 3, 3), 0), VALUE, "im2col_2d.*kernel.*0"),
     Bad("unfold: stride 0", lambda w: F.unfold(tx.ones(1, 1, 3, 3), 2, stride=0), VALUE, "im2col_2d.*stride.*0"),
+    # nn.functional: activations, losses, layers
+    *(
+        Bad(f"{name}: {what!r}", lambda w, n=name, a=what: getattr(F, n)(a), TYPE, rf"\[{name}\].*Tensor.*{kind(what)}")
+        for name in words(
+            "silu mish logsigmoid hardswish hardsigmoid softplus elu selu celu hardtanh relu6 hardshrink softshrink "
+            "softsign tanhshrink glu dropout normalize"
+        )
+        for what in ("a", None, [1.0])
+    ),
+    *(
+        Bad(f"{name}: integers", lambda w, n=name: getattr(F, n)(w.i), TYPE, "floating.*int64")
+        for name in words("silu mish logsigmoid hardswish hardsigmoid softplus elu selu celu hardshrink softshrink")
+    ),
+    *(
+        Bad(f"{name}: {what!r}", lambda w, n=name, a=what: getattr(F, n)(w.x, a), TYPE, rf"\[{name}\].*{kind(what)}")
+        for name in words(
+            "l1_loss huber_loss smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div "
+            "hinge_embedding_loss soft_margin_loss multilabel_soft_margin_loss multi_margin_loss poisson_nll_loss "
+            "cosine_similarity pairwise_distance prelu embedding"
+        )
+        for what in ("a", None, [1.0])
+    ),
+    *(
+        Bad(f"{name}: reduction", lambda w, n=name: getattr(F, n)(w.x, w.x, reduction="most"), VALUE, "'most'")
+        for name in words(
+            "l1_loss huber_loss smooth_l1_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div "
+            "hinge_embedding_loss soft_margin_loss multilabel_soft_margin_loss poisson_nll_loss"
+        )
+    ),
+    *(
+        Bad(f"{name}: shapes", lambda w, n=name: getattr(F, n)(w.x, tx.ones(5)), SHAPE, r"\[5\]")
+        for name in words("l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits cosine_similarity")
+    ),
+    Bad("softplus: beta", lambda w: F.softplus(w.x, "a"), TYPE, "softplus.*beta.*'a'"),
+    Bad("celu: alpha 0", lambda w: F.celu(w.x, 0), VALUE, "celu.*alpha"),
+    Bad("hardtanh: bounds", lambda w: F.hardtanh(w.x, 2, 1), VALUE, "hardtanh.*2.*1"),
+    Bad("hardtanh: booleans", lambda w: F.hardtanh(w.b), TYPE, "hardtanh.*bool"),
+    Bad("relu6: booleans", lambda w: F.relu6(w.b), TYPE, "relu6.*bool"),
+    Bad("threshold: text", lambda w: F.threshold(w.x, "a", 1), TYPE, "threshold.*'a'"),
+    Bad("threshold: no Tensor", lambda w: F.threshold("a", 1, 1), TYPE, "threshold.*Tensor.*str"),
+    Bad("softshrink: -1", lambda w: F.softshrink(w.x, -1), VALUE, "softshrink.*negative"),
+    Bad("prelu: shape", lambda w: F.prelu(w.x, tx.ones(5)), SHAPE, r"prelu.*\[3\].*\[5\]"),
+    Bad("prelu: dtype", lambda w: F.prelu(w.x, w.d), TYPE, "prelu.*float32.*float64"),
+    Bad("glu: odd", lambda w: F.glu(w.x), VALUE, "glu.*even.*axis 1"),
+    Bad("glu: axis", lambda w: F.glu(w.x, 2), INDEX, "glu.*axis 2"),
+    Bad("softmin: text", lambda w: F.softmin("a", 0), TYPE, "softmin.*str"),
+    Bad("huber_loss: delta", lambda w: F.huber_loss(w.x, w.x, delta=0), VALUE, "huber_loss.*delta.*0"),
+    Bad("smooth_l1_loss: beta", lambda w: F.smooth_l1_loss(w.x, w.x, beta=-1), VALUE, "smooth_l1_loss.*beta.*-1"),
+    Bad("l1_loss: weight", lambda w: F.l1_loss(w.x, w.x, weight=w.v), SHAPE, r"l1_loss.*weight.*\[2, 3\].*\[3\]"),
+    Bad("kl_div: integers", lambda w: F.kl_div(w.i, w.i), TYPE, "kl_div.*floating.*int64"),
+    Bad("cosine_embedding_loss: text", lambda w: F.cosine_embedding_loss(w.x, w.x, "a"), TYPE, "cosine_emb.*str"),
+    Bad("cosine_embedding_loss: shape", lambda w: F.cosine_embedding_loss(w.v, w.v, w.i), SHAPE, "cosine_emb.*axis"),
+    Bad("margin_ranking_loss: text", lambda w: F.margin_ranking_loss(w.x, w.x, "a"), TYPE, "margin_ranking.*str"),
+    Bad("multi_margin_loss: class", lambda w: F.multi_margin_loss(w.x, tx.tensor([0, 3])), INDEX, "3.*3 classes"),
+    Bad("multi_margin_loss: p", lambda w: F.multi_margin_loss(w.x, w.i, 3), VALUE, "multi_margin_loss.*p.*3"),
+    Bad("triplet_margin_loss: text", lambda w: F.triplet_margin_loss(w.x, w.x, "a"), TYPE, "triplet.*str"),
+    Bad("triplet_margin_loss: 0", lambda w: F.triplet_margin_loss(w.x, w.x, w.x, 0), VALUE, "triplet.*margin.*0"),
+    Bad("gaussian_nll_loss: text", lambda w: F.gaussian_nll_loss(w.x, w.x, "a"), TYPE, "gaussian.*str"),
+    Bad("gaussian_nll_loss: var", lambda w: F.gaussian_nll_loss(w.x, w.x, tx.ones(5)), SHAPE, "gaussian.*var"),
+    Bad("gaussian_nll_loss: eps", lambda w: F.gaussian_nll_loss(w.x, w.x, w.x, eps=0), VALUE, "gaussian.*eps.*0"),
+    Bad("cosine_similarity: axis", lambda w: F.cosine_similarity(w.x, w.x, 2), INDEX, "cosine_similarity.*axis 2"),
+    Bad("pairwise_distance: p", lambda w: F.pairwise_distance(w.x, w.x, "a"), TYPE, "pairwise_distance.*p .*'a'"),
+    Bad("normalize: integers", lambda w: F.normalize(w.i, dim=0), TYPE, "normalize.*floating.*int64"),
+    Bad("normalize: axis", lambda w: F.normalize(w.v), INDEX, "normalize.*axis 1"),
+    Bad("dropout: 2", lambda w: F.dropout(w.x, 2), VALUE, r"dropout.*\[0, 1\].*2"),
+    Bad("dropout: training", lambda w: F.dropout(w.x, 0.5, 1), TYPE, "dropout.*training.*1"),
+    Bad("dropout: generator", lambda w: F.dropout(w.x, generator=3), TYPE, "generator.*int"),
+    Bad("embedding: floats", lambda w: F.embedding(w.x, w.x), TYPE, "embedding.*integers.*float32"),
+    Bad("embedding: rank", lambda w: F.embedding(w.i, w.v), SHAPE, r"embedding.*V.*\[3\]"),
+    Bad("embedding: out of range", lambda w: F.embedding(tx.tensor([2]), w.x), INDEX, "index 2"),
+    Bad("embedding: padding_idx", lambda w: F.embedding(w.i, w.x, 2), INDEX, "padding_idx 2"),
+    Bad("bilinear: shapes", lambda w: F.bilinear(w.x, w.x, tx.ones(2, 3, 4)), SHAPE, "bilinear"),
+    Bad("bilinear: text", lambda w: F.bilinear(w.x, w.x, "a"), TYPE, "bilinear.*str"),
+    Bad("attention: text", lambda w: F.scaled_dot_product_attention(w.x, w.x, "a"), TYPE, "attention.*str"),
+    Bad("attention: rank", lambda w: F.scaled_dot_product_attention(w.v, w.x, w.x), SHAPE, r"attention.*\[3\]"),
+    Bad(
+        "attention: two masks",
+        lambda w: F.scaled_dot_product_attention(w.x, w.x, w.x, w.x, is_causal=True),
+        VALUE,
+        "attention.*not both",
+    ),
+    Bad(
+        "attention: mask dtype",
+        lambda w: F.scaled_dot_product_attention(w.x, w.x, w.x, tx.ones(2, 2).double()),
+        TYPE,
+        "attention.*attn_mask.*float64",
+    ),
     # custom ops
     Bad("custom_op: no name", lambda w: tx.custom_op(3, abs), TYPE, "custom_op.*name.*function"),
     Bad("custom_op: no function", lambda w: tx.custom_op("a", 3), TYPE, "custom_op.*name.*function"),

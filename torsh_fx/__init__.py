@@ -98,6 +98,40 @@ from .dtypes import int64 as long
 from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
+from .elementary import acosh as acosh
+from .elementary import addcdiv as addcdiv
+from .elementary import addcmul as addcmul
+from .elementary import asinh as asinh
+from .elementary import atan2 as atan2
+from .elementary import atanh as atanh
+from .elementary import bitwise_and as bitwise_and
+from .elementary import bitwise_left_shift as bitwise_left_shift
+from .elementary import bitwise_not as bitwise_not
+from .elementary import bitwise_or as bitwise_or
+from .elementary import bitwise_right_shift as bitwise_right_shift
+from .elementary import bitwise_xor as bitwise_xor
+from .elementary import clamp_max as clamp_max
+from .elementary import clamp_min as clamp_min
+from .elementary import copysign as copysign
+from .elementary import deg2rad as deg2rad
+from .elementary import erf as erf
+from .elementary import erfc as erfc
+from .elementary import erfinv as erfinv
+from .elementary import exp2 as exp2
+from .elementary import expm1 as expm1
+from .elementary import fmax as fmax
+from .elementary import fmin as fmin
+from .elementary import fmod as fmod
+from .elementary import frac as frac
+from .elementary import hypot as hypot
+from .elementary import lerp as lerp
+from .elementary import log1p as log1p
+from .elementary import logaddexp as logaddexp
+from .elementary import logaddexp2 as logaddexp2
+from .elementary import nan_to_num as nan_to_num
+from .elementary import rad2deg as rad2deg
+from .elementary import sinc as sinc
+from .elementary import xlogy as xlogy
 from .executor import clear_cache as clear_cache
 from .explaining import explain as explain
 from .functional import gelu as gelu
@@ -128,6 +162,7 @@ from .reducing import any as any
 from .reducing import argmax as argmax
 from .reducing import argmin as argmin
 from .reducing import log_softmax as log_softmax
+from .reducing import logsumexp as logsumexp
 from .reducing import matmul as matmul
 from .reducing import max as max
 from .reducing import mean as mean
@@ -196,7 +231,10 @@ __all__ = [
     "TorshError",
     "abs",
     "acos",
+    "acosh",
     "add",
+    "addcdiv",
+    "addcmul",
     "all",
     "amax",
     "amin",
@@ -206,9 +244,18 @@ __all__ = [
     "argmin",
     "as_tensor",
     "asin",
+    "asinh",
     "atan",
+    "atan2",
+    "atanh",
     "autograd",
     "bfloat16",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
     "bool",
     "bool_",
     "cat",
@@ -216,15 +263,19 @@ __all__ = [
     "checkpoint",
     "chunk",
     "clamp",
+    "clamp_max",
+    "clamp_min",
     "clear_cache",
     "clone",
     "compile",
     "concat",
+    "copysign",
     "cos",
     "cosh",
     "crosscheck",
     "custom_op",
     "default_generator",
+    "deg2rad",
     "device",
     "div",
     "double",
@@ -233,9 +284,14 @@ __all__ = [
     "empty_like",
     "enable_grad",
     "eq",
+    "erf",
+    "erfc",
+    "erfinv",
     "exp",
+    "exp2",
     "expand",
     "explain",
+    "expm1",
     "eye",
     "flatten",
     "flip",
@@ -245,6 +301,10 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frac",
     "from_numpy",
     "full",
     "full_like",
@@ -257,6 +317,7 @@ __all__ = [
     "gt",
     "half",
     "hessian",
+    "hypot",
     "index_select",
     "int",
     "int8",
@@ -273,16 +334,21 @@ __all__ = [
     "jvp",
     "le",
     "leaky_relu",
+    "lerp",
     "linearize",
     "linspace",
     "log",
+    "log1p",
     "log2",
     "log10",
     "log_softmax",
+    "logaddexp",
+    "logaddexp2",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsumexp",
     "long",
     "lt",
     "manual_seed",
@@ -294,6 +360,7 @@ __all__ = [
     "min",
     "minimum",
     "mul",
+    "nan_to_num",
     "narrow",
     "ne",
     "neg",
@@ -305,6 +372,7 @@ __all__ = [
     "persistent_cache",
     "pow",
     "promote_types",
+    "rad2deg",
     "rand",
     "rand_like",
     "randint",
@@ -326,6 +394,7 @@ __all__ = [
     "sigmoid",
     "sign",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
     "split",
@@ -353,6 +422,7 @@ __all__ = [
     "vjp",
     "vmap",
     "where",
+    "xlogy",
     "zeros",
     "zeros_like",
 ]

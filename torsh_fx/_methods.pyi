@@ -107,6 +107,76 @@ class Methods:
         """Limit to [min, max]: numbers or Tensors; NaN passes."""
     def clone(self) -> Tensor:
         """A copy of x that may be written to."""
+    def log1p(self) -> Tensor:
+        """Natural logarithm of 1 + x, exact near 0."""
+    def expm1(self) -> Tensor:
+        """eˣ − 1, exact near 0."""
+    def exp2(self) -> Tensor:
+        """Power of two, 2ˣ."""
+    def erf(self) -> Tensor:
+        """Error function, 2/√π·∫₀ˣ e^(−t²) dt."""
+    def erfc(self) -> Tensor:
+        """Complement of the error function, 1 − erf(x), exact where that is small."""
+    def erfinv(self) -> Tensor:
+        """Inverse of the error function; ±inf at ±1, NaN outside."""
+    def asinh(self) -> Tensor:
+        """Inverse hyperbolic sine."""
+    def acosh(self) -> Tensor:
+        """Inverse hyperbolic cosine; NaN below 1."""
+    def atanh(self) -> Tensor:
+        """Inverse hyperbolic tangent; ±inf at ±1, NaN outside."""
+    def sinc(self) -> Tensor:
+        """Normalised sinc, sin(πx)/(πx), 1 at 0."""
+    def bitwise_not(self) -> Tensor:
+        """Bits turned over; of a boolean its opposite."""
+    def fmax(self, b: Any) -> Tensor:
+        """The larger; of a number and NaN the number."""
+    def fmin(self, b: Any) -> Tensor:
+        """The smaller; of a number and NaN the number."""
+    def bitwise_and(self, b: Any) -> Tensor:
+        """Bits set in both."""
+    def bitwise_or(self, b: Any) -> Tensor:
+        """Bits set in either."""
+    def bitwise_xor(self, b: Any) -> Tensor:
+        """Bits set in one."""
+    def bitwise_left_shift(self, b: Any) -> Tensor:
+        """a·2ᵇ by moving bits, those beyond the dtype are lost."""
+    def bitwise_right_shift(self, b: Any) -> Tensor:
+        """a/2ᵇ rounded down, by moving bits; the sign stays."""
+    def atan2(self, b: Any) -> Tensor:
+        """Angle of the point (x, y), in [−π, π]."""
+    def hypot(self, b: Any) -> Tensor:
+        """Length of the vector (a, b), √(a² + b²), without overflow."""
+    def logaddexp(self, b: Any) -> Tensor:
+        """ln(eᵃ + eᵇ), without overflow."""
+    def logaddexp2(self, b: Any) -> Tensor:
+        """log₂(2ᵃ + 2ᵇ), without overflow."""
+    def xlogy(self, b: Any) -> Tensor:
+        """x·ln y, 0 where x is 0 whatever y is, but for NaN."""
+    def copysign(self, b: Any) -> Tensor:
+        """The magnitude of a with the sign of b, also of a zero's."""
+    def fmod(self, b: Any) -> Tensor:
+        """Remainder with the sign of the dividend, a − b·trunc(a/b), broadcasting."""
+    def frac(self) -> Tensor:
+        """x − trunc(x), with x's sign."""
+    def deg2rad(self) -> Tensor:
+        """Degrees as radians, x·π/180; integers and booleans in the default dtype."""
+    def rad2deg(self) -> Tensor:
+        """Radians as degrees, x·180/π; integers and booleans in the default dtype."""
+    def nan_to_num(
+        self, nan: builtins.float = 0.0, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """x with ``nan`` in the place of NaN, ``posinf`` and ``neginf`` (the dtype's extremes if None) of ±inf."""
+    def clamp_min(self, min: Any) -> Tensor:
+        """Limit from below: ``clamp(x, min=min)``, whose errors and gradient it has."""
+    def clamp_max(self, max: Any) -> Tensor:
+        """Limit from above: ``clamp(x, max=max)``, whose errors and gradient it has."""
+    def lerp(self, end: Any, weight: Any) -> Tensor:
+        """The point between two Tensors, start + weight·(end − start); exact at both ends."""
+    def addcmul(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """x + value·tensor1·tensor2, broadcasting."""
+    def addcdiv(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
+        """x + value·tensor1/tensor2, broadcasting."""
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, a view."""
     def view(self, *shape: Any) -> Tensor:
@@ -179,6 +249,8 @@ class Methods:
         """Are all elements nonzero (over ``dim``, or altogether)?  bool."""
     def matmul(self, b: Any) -> Tensor:
         """Matrix product, 1-D and batched operands as in PyTorch."""
+    def logsumexp(self, dim: Any, keepdim: builtins.bool = False) -> Tensor:
+        """ln Σeˣ over ``dim`` (all axes if empty), without overflow; integers in the default dtype."""
     def log_softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
         """Logarithm of softmax along ``dim``, x − max − ln Σe^(x−max), with ``softmax``'s arguments and errors."""
     def softmax(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
@@ -245,6 +317,60 @@ class Methods:
         """In-place ``square``: writes the result into this tensor and returns it."""
     def remainder_(self, b: Any) -> Tensor:
         """In-place ``remainder``: writes the result into this tensor and returns it."""
+    def log1p_(self) -> Tensor:
+        """In-place ``log1p``: writes the result into this tensor and returns it."""
+    def expm1_(self) -> Tensor:
+        """In-place ``expm1``: writes the result into this tensor and returns it."""
+    def exp2_(self) -> Tensor:
+        """In-place ``exp2``: writes the result into this tensor and returns it."""
+    def erf_(self) -> Tensor:
+        """In-place ``erf``: writes the result into this tensor and returns it."""
+    def erfc_(self) -> Tensor:
+        """In-place ``erfc``: writes the result into this tensor and returns it."""
+    def erfinv_(self) -> Tensor:
+        """In-place ``erfinv``: writes the result into this tensor and returns it."""
+    def asinh_(self) -> Tensor:
+        """In-place ``asinh``: writes the result into this tensor and returns it."""
+    def acosh_(self) -> Tensor:
+        """In-place ``acosh``: writes the result into this tensor and returns it."""
+    def atanh_(self) -> Tensor:
+        """In-place ``atanh``: writes the result into this tensor and returns it."""
+    def sinc_(self) -> Tensor:
+        """In-place ``sinc``: writes the result into this tensor and returns it."""
+    def atan2_(self, b: Any) -> Tensor:
+        """In-place ``atan2``: writes the result into this tensor and returns it."""
+    def hypot_(self, b: Any) -> Tensor:
+        """In-place ``hypot``: writes the result into this tensor and returns it."""
+    def xlogy_(self, b: Any) -> Tensor:
+        """In-place ``xlogy``: writes the result into this tensor and returns it."""
+    def copysign_(self, b: Any) -> Tensor:
+        """In-place ``copysign``: writes the result into this tensor and returns it."""
+    def fmod_(self, b: Any) -> Tensor:
+        """In-place ``fmod``: writes the result into this tensor and returns it."""
+    def frac_(self) -> Tensor:
+        """In-place ``frac``: writes the result into this tensor and returns it."""
+    def nan_to_num_(
+        self, nan: builtins.float = 0.0, posinf: builtins.float | None = None, neginf: builtins.float | None = None
+    ) -> Tensor:
+        """In-place ``nan_to_num``: writes the result into this tensor and returns it."""
+    def clamp_min_(self, min: Any) -> Tensor:
+        """In-place ``clamp_min``: writes the result into this tensor and returns it."""
+    def clamp_max_(self, max: Any) -> Tensor:
+        """In-place ``clamp_max``: writes the result into this tensor and returns it."""
+    def lerp_(self, end: Any, weight: Any) -> Tensor:
+        """In-place ``lerp``: writes the result into this tensor and returns it."""
+    def bitwise_not_(self) -> Tensor:
+        """In-place ``bitwise_not``: writes the result into this tensor and returns it."""
+    def bitwise_and_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_and``: writes the result into this tensor and returns it."""
+    def bitwise_or_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_or``: writes the result into this tensor and returns it."""
+    def bitwise_xor_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_xor``: writes the result into this tensor and returns it."""
+    def bitwise_left_shift_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_left_shift``: writes the result into this tensor and returns it."""
+    def bitwise_right_shift_(self, b: Any) -> Tensor:
+        """In-place ``bitwise_right_shift``: writes the result into this tensor and returns it."""
     def copy_(self, source: Any) -> Tensor:
         """Write ``source``, a Tensor or number, broadcast and cast to this tensor."""
     def fill_(self, value: Any) -> Tensor:
@@ -300,17 +426,25 @@ class Methods:
     def __rmatmul__(self, other: Any) -> Tensor:
         """The matmul operator, the other operand first."""
     def __and__(self, other: Any) -> Tensor:
-        """The and operator."""
+        """The bitwise_and operator."""
     def __rand__(self, other: Any) -> Tensor:
-        """The and operator, the other operand first."""
+        """The bitwise_and operator, the other operand first."""
     def __or__(self, other: Any) -> Tensor:
-        """The or operator."""
+        """The bitwise_or operator."""
     def __ror__(self, other: Any) -> Tensor:
-        """The or operator, the other operand first."""
+        """The bitwise_or operator, the other operand first."""
     def __xor__(self, other: Any) -> Tensor:
-        """The xor operator."""
+        """The bitwise_xor operator."""
     def __rxor__(self, other: Any) -> Tensor:
-        """The xor operator, the other operand first."""
+        """The bitwise_xor operator, the other operand first."""
+    def __lshift__(self, other: Any) -> Tensor:
+        """The bitwise_left_shift operator."""
+    def __rlshift__(self, other: Any) -> Tensor:
+        """The bitwise_left_shift operator, the other operand first."""
+    def __rshift__(self, other: Any) -> Tensor:
+        """The bitwise_right_shift operator."""
+    def __rrshift__(self, other: Any) -> Tensor:
+        """The bitwise_right_shift operator, the other operand first."""
     def __lt__(self, other: Any) -> Tensor:
         """The lt operator."""
     def __le__(self, other: Any) -> Tensor:
@@ -330,11 +464,11 @@ class Methods:
     def __abs__(self) -> Tensor:
         """Absolute value."""
     def __invert__(self) -> Tensor:
-        """As ``logical_not``, on booleans only."""
+        """Bits turned over; of a boolean its opposite."""
     def __getitem__(self, index: Any) -> Tensor:
         """``x[index]``: integers, slices, None, ..., integer arrays and boolean masks."""
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write to part of a tensor."""
+        """Write ``value``, a number or Tensor, to the part of this tensor that ``index`` names."""
     def __iter__(self) -> Iterator[Tensor]:
         """Over the positions of the first axis, as views."""
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:

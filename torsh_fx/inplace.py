@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import arithmetic, docs
+from . import arithmetic, docs, elementary
 from .arithmetic import cast, clone, filled, is_number, operand
 from .dtypes import category
 from .rules import ArgumentTypeError
@@ -138,6 +138,11 @@ def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
     return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
 
 
+_ELEMENTARY = (
+    "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc atan2 hypot xlogy copysign fmod frac nan_to_num clamp_min "
+    "clamp_max lerp bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+)
+
 FORMS: dict[str, Callable[..., Tensor]] = {
     f"{f.__name__}_": _writer(f"{f.__name__}_", f)
     for f in (
@@ -165,6 +170,7 @@ FORMS: dict[str, Callable[..., Tensor]] = {
         arithmetic.trunc,
         arithmetic.square,
         arithmetic.remainder,
+        *(getattr(elementary, name) for name in _ELEMENTARY.split()),
     )
 }
 FORMS.update({f.__name__: f for f in (copy_, fill_, zero_, addcmul_, addcdiv_)})

@@ -6,9 +6,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from . import arithmetic, creation, functional, indexing, inplace, reducing, shaping
+from . import arithmetic, creation, elementary, functional, indexing, inplace, reducing, shaping
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .known import known, known_scalar
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
@@ -24,11 +22,16 @@ _NAMES = {
         "logical_xor logical_not exp log sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid "
         "log10 log2 abs sign floor ceil trunc round relu isnan isinf isfinite square clamp clone"
     ),
+    elementary: (
+        "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc bitwise_not fmax fmin bitwise_and bitwise_or "
+        "bitwise_xor bitwise_left_shift bitwise_right_shift atan2 hypot logaddexp logaddexp2 xlogy copysign fmod frac "
+        "deg2rad rad2deg nan_to_num clamp_min clamp_max lerp addcmul addcdiv"
+    ),
     shaping: (
         "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
         "unbind flip"
     ),
-    reducing: "sum mean var std max min amax amin argmax argmin any all matmul log_softmax softmax",
+    reducing: "sum mean var std max min amax amin argmax argmin any all matmul logsumexp log_softmax softmax",
     functional: "gelu leaky_relu unfold",
     indexing: "gather index_select take_along_dim masked_fill",
 }
@@ -107,21 +110,14 @@ _BINARY = {
     "pow": arithmetic.pow,
     "matmul": reducing.matmul,
 }
-_LOGIC = {"and": arithmetic.logical_and, "or": arithmetic.logical_or, "xor": arithmetic.logical_xor}
+_LOGIC = {
+    "and": elementary.bitwise_and,
+    "or": elementary.bitwise_or,
+    "xor": elementary.bitwise_xor,
+    "lshift": elementary.bitwise_left_shift,
+    "rshift": elementary.bitwise_right_shift,
+}
 _COMPARE = ("lt", "le", "gt", "ge")
-
-
-def _bitwise(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def method(a: Any, b: Any) -> Tensor:
-        for x in (a, b):
-            if isinstance(x, Tensor) and x.dtype != bool:
-                raise ArgumentTypeError(f"[{name}] works on booleans, got {x.dtype}")
-            if arithmetic.is_number(x) and not isinstance(x, (bool, np.bool_)):
-                raise ArgumentTypeError(f"[{name}] works on booleans, got {shown(x)}")
-        return function(a, b)
-
-    method.__name__ = name
-    return method
 
 
 def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, Any], Tensor]:
@@ -138,14 +134,6 @@ def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, A
 def _positive(self: Tensor) -> Tensor:
     """The tensor itself."""
     return self
-
-
-_not = _bitwise("invert", lambda x, _: arithmetic.logical_not(x))
-
-
-def _invert(self: Tensor) -> Tensor:
-    """As ``logical_not``, on booleans only."""
-    return _not(self, None)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
@@ -233,8 +221,8 @@ def members() -> dict[str, Any]:
             if name in _ROWS and name != "truediv":
                 found[f"__i{name}__"] = _quick_in_place(name, found[f"__i{name}__"])
     for name, function in _LOGIC.items():
-        found[f"__{name}__"] = _operator(_bitwise(name, function))
-        found[f"__r{name}__"] = _operator(_bitwise(name, function), reflected=True)
+        found[f"__{name}__"] = _operator(function)
+        found[f"__r{name}__"] = _operator(function, reflected=True)
     for name in _COMPARE:
         found[f"__{name}__"] = _operator(getattr(arithmetic, name))
     return found | {
@@ -243,7 +231,7 @@ def members() -> dict[str, Any]:
         "__neg__": arithmetic.neg,
         "__pos__": _positive,
         "__abs__": arithmetic.abs,
-        "__invert__": _invert,
+        "__invert__": elementary.bitwise_not,
         "__getitem__": indexing.getitem,
         "__setitem__": setitem,
         "__iter__": _iterate,

@@ -344,6 +344,26 @@ def matmul(a: Any, b: Any) -> Tensor:
 
 
 @quick
+def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Tensor:
+    """ln Σeˣ over ``dim`` (all axes if empty), without overflow; integers in the default dtype.
+
+    Raises:
+        OutOfRangeError: an axis is out of range or repeated.
+        ArgumentTypeError: x is no Tensor, or ``keepdim`` no bool.
+
+    Gradient: softmax(x)·g.
+    Source: ``rules.logsumexp``.
+    Example:
+        >>> logsumexp(tensor([1000.0, -1000.0]), 0).item()
+        1000.0
+    """
+    t = operand("logsumexp", x)
+    t = t if is_floating(t.dtype) else cast(t, get_default_dtype())
+    dims = axes_of("logsumexp", dim, t.shape) or tuple(range(t.ndim))
+    return apply(OPS["logsumexp"], t, dims=dims, keepdim=_kept("logsumexp", keepdim))
+
+
+@quick
 def log_softmax(x: Any, dim: int, *, dtype: Any = None) -> Tensor:
     """Logarithm of softmax along ``dim``, x − max − ln Σe^(x−max), with ``softmax``'s arguments and errors.
 

@@ -1,4 +1,10 @@
-"""``import torsh_fx.nn.functional as F``: the functions of ``torsh_fx.functional``."""
+"""``import torsh_fx.nn.functional as F``: layers, activations and losses, under PyTorch's names."""
 
+from .. import activations, distances, functional, layers, losses
+from ..activations import *  # noqa: F403
+from ..distances import *  # noqa: F403
 from ..functional import *  # noqa: F403
-from ..functional import __all__ as __all__
+from ..layers import *  # noqa: F403
+from ..losses import *  # noqa: F403
+
+__all__ = sorted([*activations.__all__, *distances.__all__, *functional.__all__, *layers.__all__, *losses.__all__])
