@@ -43,7 +43,7 @@ def outcome(run: Callable[[], Any]) -> Any:
 
 
 def compare(fn: Callable[..., Any], make: Callable[[], tuple[Any, ...]], recorded: bool | None, **options: Any) -> Any:
-    """The same outcome on both ways; ``recorded`` says whether ``tx.value_and_grad`` gave up, None that it didn't try."""
+    """The same outcome on both ways; ``recorded`` is whether ``tx.value_and_grad`` held out, None if either will do."""
     attempting._traced.clear()
     argnums, has_aux = options.pop("argnums", 0), options.pop("has_aux", False)
     ours = outcome(lambda: tx.value_and_grad(fn, argnums, has_aux)(*make(), **options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from .dtypes import bool_, category, get_default_dtype, int64, is_floating, prom
 from .known import known, quick
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
+from .rules.kinds import integer_of
 from .rules.op import OPS, Row
 from .tensor import Tensor, apply, from_array
 
@@ -176,7 +178,7 @@ def mul(a: Any, b: Any) -> Tensor:
 def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     """a/b, true division also for integers, which are cast to the default dtype first.
 
-    Gradient: (g/b, −g·a/b²); ±inf or NaN at b = 0; exactly 0 with "trunc", refused with "floor".
+    Gradient: (g/b, −g·a/b²); ±inf or NaN at b = 0; exactly 0 with a ``rounding_mode``.
     Source: ``rules.div``, for a number ``rules.div_scalar``.
     Example:
         >>> div(tensor([7, -7]), 2, rounding_mode="trunc").tolist()
@@ -184,7 +186,7 @@ def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     """
     if rounding_mode is not None:
         if rounding_mode == "floor":
-            return floor_divide(a, b)
+            return _flat(floor_divide(_detached(a), _detached(b)), a, b)
         if rounding_mode == "trunc":
             return _truncated(a, b)
         raise ArgumentValueError(f"[div] rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
@@ -194,6 +196,20 @@ def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
         return mul(reciprocal(b), _as_float(as_number(a)))
     x, y = common("div", a, b)
     return apply(_DIV, _floating(x), _floating(y))
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+def _flat(out: Tensor, *operands: Any) -> Tensor:
+    """``out`` as a result of ``operands`` with gradient 0, which PyTorch gives where JAX has no rule."""
+    from .shaping import expand
+
+    for t in operands:
+        if isinstance(t, Tensor) and t.requires_grad:
+            out = apply(OPS["overwrite"], expand(cast(t, out.dtype), *out.shape), out)
+    return out
 
 
 def _truncated(a: Any, b: Any) -> Tensor:
@@ -337,7 +353,7 @@ sign = _unary("sign", OPS["sign"], True)
 floor = _unary("floor", OPS["floor"], True)
 ceil = _unary("ceil", OPS["ceil"], True)
 trunc = _unary("trunc", OPS["trunc"], True)
-round = _unary("round", OPS["round"], True)
+_round = _unary("round", OPS["round"], True)
 relu = _unary("relu", OPS["relu"], True)
 isnan = _unary("isnan", OPS["isnan"], True)
 isinf = _unary("isinf", OPS["isinf"], True)
@@ -405,3 +421,24 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
 def clone(x: Tensor) -> Tensor:
     """A copy of x that may be written to."""
     return apply(OPS["clone"], operand("clone", x))
+
+
+def round(x: Any, *, decimals: int = 0) -> Tensor:
+    """The nearest integer, halves to even; with ``decimals`` the nearest multiple of 10^−decimals.
+
+    Raises:
+        ArgumentTypeError: x is no Tensor, or is integer or bool while ``decimals`` is not 0.
+
+    Gradient: 0, as of all steps.
+    Source: ``rules.round``.
+    Example:
+        >>> round(tensor([0.5, 1.5, 2.25])).tolist(), round(tensor([2.26]), decimals=1).tolist()
+        ([0.0, 2.0, 2.0], [2.299999952316284])
+    """
+    if not decimals:
+        return _round(x)
+    t = operand("round", x)
+    if not is_floating(t.dtype):
+        raise ArgumentTypeError(f"[round] decimals need a floating tensor, got {t.dtype}")
+    scale = 10.0 ** builtins.abs(integer_of("round", "decimals", decimals))
+    return div(_round(mul(t, scale)), scale) if decimals > 0 else mul(_round(div(t, scale)), scale)

@@ -153,6 +153,9 @@ def _graph(
             continue
         graph.add(place)
         event = events[place]
+        if event.call.missing() is not None:  # a backward that comes here will say so, and read nothing
+            stack += _edge_places(trail, event)
+            continue
         for k in event.call.residual_keys(event.mask):
             value(event.code if isinstance(k, str) else event.codes[k], place)
         for ref in event.numbers:

@@ -176,17 +176,6 @@ _node = attrgetter("node")
 _value = attrgetter("value")
 
 
-def _kind(t: Tensor) -> tuple[Any, ...]:
-    """What an argument must have in common with that of another call."""
-    if t._view is not None:
-        t._node  # noqa: B018  derived anew if its base was written
-    return t._aval, t._edge.__class__, t._view is None, _stored(t) is None
-
-
-def _stored(t: Tensor) -> Tensor | None:
-    return None if t._slot is None else t._slot.grad
-
-
 def _partition(cells: list[Cell]) -> list[int]:
     """Which of the Tensors share storage: for each the first with its cell."""
     first: dict[int, int] = {}
@@ -211,15 +200,12 @@ class Plan:
     def start(self, inputs: Inputs) -> Found:
         """Note how the Tensors of the first call are, and give them."""
         captured = self.captured
-        things, self.order = self._things(inputs)
-        others = things[len(captured) :]
         self.slots = [t._slot for t in captured if t._slot is not None]
         self.slotless = [t for t in captured if t._slot is None]
         self.edges = list(map(_edge, captured))
-        self.kinds = [_kind(t) for t in others]
-        found = self._found(things, [_stored(t) for t in captured], [_stored(t) for t in others])
         self.bare = [s.grad is None for s in self.slots]
         self.own_ids = frozenset(map(id, self.own))
+        found, self.order, self.kinds = self._located(inputs, list(map(_grad, self.slots)))
         self.partition = _partition(found.cells)
         self.distinct = self.partition == list(range(len(found.cells)))
         self.homes = _homes(found.cells)
@@ -241,13 +227,9 @@ class Plan:
         grads = list(map(_grad, self.slots))
         if list(map(is_, grads, repeat(None))) != self.bare:
             return None
-        things, order = self._things(inputs)
-        if order != self.order:
+        found, order, kinds = self._located(inputs, grads)
+        if order != self.order or kinds != self.kinds:
             return None
-        others = things[len(captured) :] if inputs.tensors else []
-        if others and [_kind(t) for t in others] != self.kinds:
-            return None
-        found = self._found(things, grads, [_stored(t) for t in others])
         cells = found.cells
         for g in found.stored:
             if g._edge is not None or g._view is not None:
@@ -266,32 +248,34 @@ class Plan:
             return len({*late}) == len(late) and self.own_ids.isdisjoint(late)
         return _partition(cells) == self.partition
 
-    def _things(self, inputs: Inputs) -> tuple[list[Tensor], list[int]]:
-        """All Tensors but gradients, each once, and the number of each argument."""
-        if not inputs.tensors:
-            return self.captured, []
-        things, order = self.captured.copy(), []
-        numbers = self.number_of
-        others: dict[int, int] = {}
+    def _located(self, inputs: Inputs, grads: list[Tensor | None]) -> tuple[Found, list[int], list[Any]]:
+        """All Tensors, each argument's number, and what each one must have in common with that of another call."""
+        things, cells, stored = self.captured.copy(), self.own.copy(), []
+        order: list[int] = []
+        kinds: list[Any] = []
+        numbers, others = self.number_of, {}
+        if False in self.bare:
+            stored += [g for g in grads if g is not None]
         for t in inputs.with_bases():
             key = id(t)
             number = numbers.get(key)
             if number is None:
                 number = others.get(key)
-                if number is None:
-                    number = others[key] = len(things)
-                    things.append(t)
+            if number is None:
+                number = others[key] = len(things)
+                if t._view is not None:
+                    t._node  # noqa: B018  derived anew if its base was written
+                grad = None if t._slot is None else t._slot.grad
+                if grad is not None:
+                    stored.append(grad)
+                cell = t._cell
+                things.append(t)
+                cells.append(cell)
+                kinds.append((cell.node.aval, t._edge.__class__, t._view is None, grad is None))
             order.append(number)
-        return things, order
-
-    def _found(self, things: list[Tensor], *grads: list[Tensor | None]) -> Found:
-        stored = [g for part in grads for g in part if g is not None]
-        if len(things) == len(self.own) and not stored:
-            return Found(things, stored, self.own)
-        cells = self.own + [t._cell for t in things[len(self.own) :]]
         if stored:
             cells += [g._cell for g in stored]
-        return Found(things, stored, cells)
+        return Found(things, stored, cells), order, kinds
 
     # -- what it does ----------------------------------------------------------------------
 

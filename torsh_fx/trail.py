@@ -344,12 +344,8 @@ class Trail:
         return (self.floats if ref[0] == "f" else self.ints)[ref[1]]
 
     def serial(self, code: int) -> int:
-        """The serial number of a place; ``breaks`` are the traces that began meanwhile."""
-        found = self.base
-        for place, serial in self.breaks:
-            if code >> 1 >= place:
-                found = serial
-        return found
+        """The serial number of a place; ``breaks`` are the traces and attempts that began meanwhile."""
+        return next((serial for place, serial in reversed(self.breaks) if code >> 1 >= place), self.base)
 
     def events(self) -> list[Event]:
         """The ops' events, in program order."""

@@ -98,6 +98,7 @@ class Watch:
         self._cells: list[Any] = []
         self._cell_labels: list[str] = []
         self._looked_up: list[tuple[Any, str, str]] = []  # where, which name, where in words
+        self._watched: set[tuple[int, str]] = set()
         self._first: list[Any] = []  # what was found there
         self._slots: list[tuple[Any, str]] = []
         self._sizes: list[Any] = []
@@ -247,6 +248,9 @@ class Watch:
                 self.reason = f"{label} uses {name}()"
 
     def _watch_name(self, space: Mapping[str, Any], name: str, label: str) -> None:
+        if (id(space), name) in self._watched:
+            return
+        self._watched.add((id(space), name))
         self._looked_up.append((space, name, label))
         value = space.get(name)
         self._first.append(space.get(name, MISSING))
