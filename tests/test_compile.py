@@ -1045,6 +1045,14 @@ class TestRefusals:
             step(x, y + 3)
         step(x, y)
 
+    def test_classes_of_one_hot(self):
+        step = tx.compile(lambda i: F.one_hot(i, 3))
+        assert step(tx.tensor([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]
+        with pytest.raises(tx.OutOfRangeError, match=r"one_hot.*3 is out of range for 3 classes"):
+            step(tx.tensor([3, 0]))
+        assert step(tx.tensor([1, 1])).tolist() == [[0, 1, 0], [0, 1, 0]]
+        assert recorded(step) == 1
+
     def test_a_callback_that_fails(self):
         fail = [False]
         calls: list[int] = []

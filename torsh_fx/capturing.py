@@ -18,7 +18,7 @@ import jax
 
 from . import executor, explaining
 from .autograd import implicit_seeds
-from .graph import Guard, Node, Slot, caller_line, next_serial
+from .graph import Guard, Node, Slot, caller_line, is_ours, next_serial
 from .liveness import Needs, needs
 from .program import build
 from .programs import CACHE
@@ -45,7 +45,7 @@ class Argument(Node):
     given = True
 
     def __init__(self, real: Node, trail_of: Trail) -> None:
-        self.real = real
+        self.real: Any = real
         self.trail_of = trail_of
         self.aval = real.aval
         self.trail = None
@@ -55,11 +55,11 @@ class Argument(Node):
             self.home = home(real)
 
     @property
-    def value(self) -> Any:  # type: ignore[override]
+    def value(self) -> Any:
         return None if LOCAL.now.trail is self.trail_of else self.real.value
 
     @property
-    def exported(self) -> Any:  # type: ignore[override]
+    def exported(self) -> Any:
         return self.real.exported
 
     @exported.setter
@@ -115,6 +115,11 @@ class Capture:
         """A value was read that the step did not make or get: it may be another one next time."""
         if t._node.serial < self.born:
             self.reason = "it reads a Tensor that it reaches in a way that cannot be followed"
+
+    def note_array(self, filename: str) -> None:
+        """Code in that file made a Tensor of a NumPy array."""
+        if not is_ours(filename):  # ``arange`` makes one of numbers
+            self.reason = "it makes a Tensor of a NumPy array, which may be another one next time"
 
     def drew(self, generator: Generator, seed: Any, counter: Any) -> None:
         """The next two integers on the trail are a draw of ``generator``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -82,7 +83,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def _from_data(data: Any, dtype: Any) -> Tensor:
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, np.ndarray) and here().capture is not None:
-        here().capture.reason = "it makes a Tensor of a NumPy array, which may be another one next time"
+        here().capture.note_array(sys._getframe(2).f_code.co_filename)
     if isinstance(data, Tensor):
         data = data.detach().jax()
     if isinstance(data, jax.core.Tracer):

@@ -268,7 +268,7 @@ def _run_elsewhere(wanted: Sequence[Node]) -> None:
             adopt(trail, copy)
             if node.guard is not None:
                 copy.guard = node.guard.on(copied(node.guard.index))
-                trail.guards.append(copy.guard)
+                trail.watch(copy.guard)
     if originals:
         _run(trail, None, "a read")
     with _lock:

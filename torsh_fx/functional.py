@@ -10,12 +10,15 @@ import numpy as np
 from . import docs
 from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, where
 from .dtypes import float64, int64, is_floating
+from .graph import Guard, caller_line
 from .indexing import gather
+from .record import watch
 from .reducing import log_softmax, matmul, mean, softmax, sum
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
 from .rules.kinds import integer_of, shown
 from .rules.op import OPS
 from .shaping import permute, reshape, squeeze, transpose, unsqueeze
+from .state import here
 from .tensor import Tensor, apply
 
 __all__ = [
@@ -298,10 +301,14 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
         raise ArgumentValueError(f"[one_hot] num_classes must be given for no classes, and not be {num_classes}")
     if num_classes == -1:
         num_classes = int(t.max()) + 1
-    if t._node.value is None:
+    later = t._node.value is None and here().capture is not None  # in a compiled step the program looks
+    if t._node.value is None and not later:
         t.jax()  # an out-of-range class would be a row of zeros: look before using it
     _check_classes("one_hot", t, num_classes)
-    return cast(unsqueeze(t, -1) == cast(arange(num_classes), t.dtype), int64)
+    out = cast(unsqueeze(t, -1) == cast(arange(num_classes), t.dtype), int64)
+    if later:
+        watch(out._node, Guard("one_hot", t._node, num_classes, f"{num_classes} classes", caller_line()))
+    return out
 
 
 def unfold(x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:

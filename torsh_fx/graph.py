@@ -344,7 +344,7 @@ def add_call(aval: Aval) -> Call:
 def caller_line() -> str:
     """``file:line`` of the innermost frame outside this package."""
     frame = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
     return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -352,5 +352,6 @@ def caller_line() -> str:
 _OURS = (__file__.rsplit("/", 1)[0] + "/", OPS["add"].forward.__code__.co_filename.rsplit("/", 1)[0] + "/")
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Is it a file of this package?"""
     return filename.startswith(_OURS)

@@ -131,9 +131,7 @@ def watch(node: Node, guard: Guard) -> None:
     node.guard = guard
     trail = here().trail
     if node.trail is trail:
-        index = trail.code_of(guard.index, None)
-        trail.guards.append(guard)
-        trail.event = trail.event.step(("guard", index, guard.low, guard.extent))
+        trail.watch(guard)
 
 
 def finish(node: Node) -> Node:

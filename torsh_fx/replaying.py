@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter, is_, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -204,6 +204,9 @@ class Plan:
         self.slotless = [t for t in captured if t._slot is None]
         self.edges = list(map(_edge, captured))
         self.bare = [s.grad is None for s in self.slots]
+        self.all_bare = all(self.bare)
+        if self.all_bare:  # all in one comparison
+            self.edges += repeat(None, len(self.slots))
         self.own_ids = frozenset(map(id, self.own))
         found, self.order, self.kinds = self._located(inputs, list(map(_grad, self.slots)))
         self.partition = _partition(found.cells)
@@ -222,10 +225,17 @@ class Plan:
         if around != self.switches or not alike(inputs.spec, self.spec) or not self.watch.holds():
             return None
         captured = self.captured
-        if not all(map(is_, map(_edge, captured), self.edges)) or any(map(_slot, self.slotless)):
+        grads: list[Tensor | None] = []
+        if self.all_bare:
+            if not all(map(is_, chain(map(_edge, captured), map(_grad, self.slots)), self.edges)):
+                return None
+        elif not all(map(is_, map(_edge, captured), self.edges)):
             return None
-        grads = list(map(_grad, self.slots))
-        if list(map(is_, grads, repeat(None))) != self.bare:
+        else:
+            grads = list(map(_grad, self.slots))
+            if list(map(is_, grads, repeat(None))) != self.bare:
+                return None
+        if any(map(_slot, self.slotless)):
             return None
         found, order, kinds = self._located(inputs, grads)
         if order != self.order or kinds != self.kinds:
@@ -253,8 +263,9 @@ class Plan:
         things, cells, stored = self.captured.copy(), self.own.copy(), []
         order: list[int] = []
         kinds: list[Any] = []
-        numbers, others = self.number_of, {}
-        if False in self.bare:
+        numbers = self.number_of
+        others: dict[int, int] = {}
+        if not self.all_bare:
             stored += [g for g in grads if g is not None]
         for t in inputs.with_bases():
             key = id(t)
@@ -351,7 +362,9 @@ class Plan:
             except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
                 if isinstance(error, ValueError) and not str(error).startswith("INTERNAL"):
                     raise
-                raise TorshError(f"XLA could not run the compiled step: {error}{_lost(numbers, program)}") from error
+                raise TorshError(
+                    f"XLA could not run the compiled step: {error}{_lost(cast(Any, numbers), program)}"
+                ) from error
         finally:
             if box:
                 _shielded(self._commit, found, numbers.leaves, box[0], alone, out)

@@ -58,6 +58,7 @@ class Event:
         "mask",
         "n_bytes",
         "n_floats",
+        "n_guards",
         "n_inputs",
         "n_ints",
         "n_nodes",
@@ -73,9 +74,11 @@ class Event:
         self.parent = parent
         self.key = key
         # What a trail holds after it; see NOTE [interrupts].
-        self.n_nodes = self.n_inputs = self.n_floats = self.n_ints = self.n_bytes = 0
+        self.n_nodes = self.n_inputs = self.n_floats = self.n_ints = 0
+        self.n_bytes = self.n_guards = 0
         if parent is not None:
-            self.n_nodes, self.n_inputs, self.n_bytes = parent.n_nodes, parent.n_inputs, parent.n_bytes
+            self.n_nodes, self.n_inputs = parent.n_nodes, parent.n_inputs
+            self.n_bytes, self.n_guards = parent.n_bytes, parent.n_guards
             self.n_floats, self.n_ints = parent.n_floats, parent.n_ints
         self.after: dict[Any, Event] = {}
         self.call: Any = None  # of an op; None for an operand that was entered
@@ -286,11 +289,20 @@ class Trail:
         self.event = event
         return ("f" if isinstance(number, float) else "i"), place
 
+    def watch(self, guard: Any) -> None:
+        """Let the program check an index."""
+        code = self.code_of(guard.index, None)
+        before = self.event
+        event = before.step(("guard", code, guard.low, guard.extent))
+        event.n_guards = before.n_guards + 1
+        self.guards[before.n_guards :] = (guard,)
+        self.event = event
+
     def tidy(self) -> None:
         """Drop what an op that was never finished has left behind."""
         event = self.event
         del self.nodes[event.n_nodes :], self.leaves[event.n_inputs :]
-        del self.floats[event.n_floats :], self.ints[event.n_ints :]
+        del self.floats[event.n_floats :], self.ints[event.n_ints :], self.guards[event.n_guards :]
 
     # -- what the nodes of this trail are, for those who ask ------------------------------
 

@@ -37,7 +37,6 @@ MISSING = object()
 _contents = attrgetter("cell_contents")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
 _LIBRARIES = {"torsh_fx", "jax", "jaxlib", "numpy", "ml_dtypes", "builtins", *sys.stdlib_module_names} - {"__main__"}
-_BETWEEN = (MISSING,)  # so that nothing moves from one container into the next unseen
 _AT_BIRTH = {"__init__", "__new__", "__init_subclass__", "__set_name__", "__repr__", "__str__"}
 _WHOLE = {"__dict__", "vars"}  # code that says this may look at any attribute
 
@@ -109,20 +108,24 @@ class Watch:
         for k, root in enumerate(roots):
             self._reach(root, f"argument {k}" if k else "the function")
         self._walk()
-        self._picks, self._spaces_picked, self._absent = self._grouped()
-        self._expected = self._now()
+        self._picks, self._places, self._absent = self._grouped()
+        self._lengths = list(map(len, self._sizes))
+        self._expected = list(self._now())
 
     # -- asking ---------------------------------------------------------------------------
 
     def holds(self) -> bool:
         """Is everything as it was?"""
         try:
-            now = self._now()
-        except (KeyError, ValueError, RuntimeError):  # a name that is gone, a container that another thread changes
+            if list(map(len, self._sizes)) != self._lengths:
+                return False
+            if not all(map(is_, self._now(), self._expected)):
+                now = list(self._now())
+                if not alike(now, self._expected):
+                    return False
+                self._expected = now  # equal numbers that are other objects: they are compared with next time
+        except (AttributeError, KeyError, ValueError, RuntimeError):  # something is gone, or is being changed
             return False
-        if not alike(now, self._expected):
-            return False
-        self._expected = now  # equal numbers that are other objects: they are what is compared with next time
         return not self._arrays or all(a.tobytes() == content for a, content in self._arrays)
 
     def changed(self) -> str | None:
@@ -147,16 +150,15 @@ class Watch:
         picks = [itemgetter(names[0], *names) for _, names in places.values()]  # two at least, for a tuple
         return picks, [space for space, _ in places.values()], absent
 
-    def _now(self) -> list[Any]:
-        now = list(chain.from_iterable(map(call, self._picks, self._spaces_picked)))
-        now += chain.from_iterable(self._views)
-        now += map(len, self._sizes)
-        now += map(_contents, self._cells)
-        if self._absent:
-            now += [name in space for space, name in self._absent]
-        if self._slots:
-            now += [getattr(thing, name, MISSING) for thing, name in self._slots]
-        return now
+    def _now(self) -> Iterator[Any]:
+        """Everything that is compared; how many in each part is known from ``_sizes``."""
+        return chain(
+            chain.from_iterable(map(call, self._picks, self._places)),
+            chain.from_iterable(self._views),
+            map(_contents, self._cells),
+            (name in space for space, name in self._absent) if self._absent else (),
+            (getattr(thing, name, MISSING) for thing, name in self._slots) if self._slots else (),
+        )
 
     # -- walking --------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class Watch:
         if isinstance(space, Mapping):
             if name in space:
                 self._watch_name(space, name, label)
-        elif name in _slots_of(type(space)):
+        elif name in _slots_of(space.__class__):
             self._slots.append((space, name))
             self._reach(getattr(space, name, None), label)
 
@@ -299,12 +301,14 @@ class Watch:
             self.reason = f"it uses a {type(value).__name__} of {len(value)} elements, too many to look at"
             return
         if isinstance(value, (dict, types.MappingProxyType)):
-            self._views += [value.keys(), value.values(), _BETWEEN]
+            self._sizes.append(value)
+            self._views += [value.keys(), value.values()]
             self._reach_all(value.keys(), label)
             self._reach_all(value.values(), label)
             return
         if not isinstance(value, tuple):
-            self._views += [value, _BETWEEN]
+            self._sizes.append(value)
+            self._views.append(value)
         self._reach_all(value, label)
 
     def _array(self, value: np.ndarray[Any, Any]) -> None:
