@@ -70,11 +70,15 @@ class Taps(NamedTuple):
     def views(self, x: Array, windows: Shape, kernel: Shape) -> Iterator[Array]:
         """For each tap what the windows see there: [N, groups, C/groups, *windows]."""
         x = lax.pad(wide(x), jnp.zeros((), wide(x).dtype), _edges(self.pads(windows, kernel, x.shape[2:])))
+        for seen in self.slices(x, windows, kernel):
+            yield self.grouped(seen, 1)
+
+    def slices(self, padded: Array, windows: Shape, kernel: Shape) -> Iterator[Array]:
+        """For each tap what the windows of a padded x see there: [N, C, *windows]."""
         for tap in np.ndindex(*kernel):
             first = [int(t) * d for t, d in zip(tap, self.dilation, strict=True)]
             last = [f + (o - 1) * s + 1 for f, o, s in zip(first, windows, self.stride, strict=True)]
-            seen = lax.slice(x, (0, 0, *first), (*x.shape[:2], *last), (1, 1, *self.stride))
-            yield self.grouped(seen, 1)
+            yield lax.slice(padded, (0, 0, *first), (*padded.shape[:2], *last), (1, 1, *self.stride))
 
     def grouped(self, a: Array, axis: int) -> Array:
         """The channels at ``axis`` as two axes, groups first."""
@@ -158,6 +162,8 @@ def spread(y: Array, w: Array, taps: Taps, extents: Shape) -> Array:
 
 def weigh(x: Array, y: Array, taps: Taps, kernel: Shape) -> Array:
     """w from x [N, C, *] and y [N, O, *], summed over images: [O, C/groups, *kernel]."""
+    if images := _images_at_once(x, y, taps, kernel):
+        return _weigh_by_products(x, y, taps, kernel, images)
     if taps.by_tap(kernel):
         split = taps.grouped(wide(y), 1)
         split, views = _flat(split), taps.views(x, y.shape[2:], kernel)
@@ -172,3 +178,60 @@ def weigh(x: Array, y: Array, taps: Taps, kernel: Shape) -> Array:
         rhs_dilation=taps.stride,
         batch_group_count=taps.groups,
     )
+
+
+# -- the gradient of a kernel as matrix products ---------------------------------
+
+FEW = 5  # channels: below, all taps together are the rows of one product
+
+
+def _images_at_once(x: Array, y: Array, taps: Taps, kernel: Shape) -> int:
+    """How many images a matrix product should take in, or 0 where one convolution is faster.
+
+    NOTE [kernels on CPU]: as a convolution the gradient of a kernel has windows as
+    large as the image and a result as small as the kernel, which XLA's CPU backend
+    tiles badly (3x3, 64 images, CPU time of products / one convolution: 32 to 64
+    channels at 28x28 0.5, at 14x14 0.43, 16 to 32 at 14x14 0.72, 1 to 32 at 28x28
+    0.43; but 32 to 64 at 8x8 1.1 and 8 to 16 at 28x28 1.1).  The shifted copies of
+    x that a product reads must stay in the cache: all 64 images at once give 1.1.
+    """
+    extents = (*x.shape, *y.shape, *kernel)
+    plain = taps.groups == 1 and x.dtype == jnp.float32 and all(isinstance(e, int) for e in extents)
+    if not plain or jax.default_backend() != "cpu" or not jax.sharding.get_abstract_mesh().empty:
+        return 0
+    windows = math.prod(y.shape[2:])
+    if windows < 128 or math.prod(kernel) > 64 or not x.size or FEW <= x.shape[1] < 16:
+        return 0
+    if x.shape[1] < FEW:
+        most = 2**20 // (x.shape[1] * math.prod(kernel) * windows)
+    else:
+        most = 2**17 // (x.shape[1] * windows)
+    return max(m for m in range(1, x.shape[0] + 1) if x.shape[0] % m == 0 and m <= max(most, 1))
+
+
+def _weigh_by_products(x: Array, y: Array, taps: Taps, kernel: Shape, images: int) -> Array:
+    channels, out, windows = x.shape[1], y.shape[1], y.shape[2:]
+    edges = _edges(taps.pads(windows, kernel, x.shape[2:]))
+
+    def product(views: Array, shown: Array) -> Array:
+        each = lax.dot_general(views, shown, (((2,), (1,)), ((0,), (0,))), precision=taps.precision)
+        return jnp.sum(each, axis=0)
+
+    def part(seen: Array, shown: Array) -> Array:
+        """[taps, C, O] of some images [m, *, C] and windows [m, p, O]."""
+        padded = lax.pad(jnp.moveaxis(seen, -1, 1), jnp.zeros((), x.dtype), edges)
+        views = [v.reshape(images, channels, -1) for v in taps.slices(padded, windows, kernel)]
+        if channels < FEW:
+            return product(jnp.concatenate(views, axis=1), shown).reshape(len(views), channels, out)
+        return jnp.stack([product(v, shown) for v in views])
+
+    # Channels last is how XLA's convolutions leave their results, so this moves nothing.
+    seen = jnp.moveaxis(x, 1, -1)
+    shown = jnp.moveaxis(y, 1, -1).reshape(x.shape[0], math.prod(windows), out)
+    if images == x.shape[0]:
+        total = part(seen, shown)
+    else:
+        chunks = [a.reshape(a.shape[0] // images, images, *a.shape[1:]) for a in (seen, shown)]
+        start = jnp.zeros((math.prod(kernel), channels, out), x.dtype)
+        total, _ = lax.scan(lambda so_far, chunk: (so_far + part(*chunk), None), start, tuple(chunks))
+    return jnp.transpose(total, (2, 1, 0)).reshape(out, channels, *kernel)

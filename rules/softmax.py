@@ -95,18 +95,28 @@ def log_softmax(x: Array, *, dim: int) -> Array:
     return (shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=dim, keepdims=True))).reshape(x.shape).astype(x.dtype)
 
 
+def _powers(x: Array, dim: int) -> tuple[Array, Array]:
+    """e^(x−max) and its sum, written as the forward writes them: XLA computes them once.
+
+    From the output it would take a second exponential of every element.
+    """
+    powers = jnp.exp(_shifted(_lift(x), dim))
+    return powers, jnp.sum(powers, axis=dim, keepdims=True)
+
+
 @log_softmax.vjp("x")
-def _(g: Grad, out: Array, dim: int) -> Array:
+def _(g: Grad, x: Array, dim: int) -> Array:
     h = _lift(g)
-    total = jnp.sum(h, axis=dim, keepdims=True)
-    return (h - jnp.exp(_lift(out)) * total).reshape(g.shape).astype(g.dtype)
+    powers, norm = _powers(x, dim)
+    return (h - powers * (jnp.sum(h, axis=dim, keepdims=True) / norm)).reshape(g.shape).astype(g.dtype)
 
 
 @log_softmax.jvp
-def _(tangents: Any, out: Array, dim: int) -> Array:
+def _(tangents: Any, x: Array, dim: int) -> Array:
     t = _lift(tangents[0])
-    mean = jnp.sum(jnp.exp(_lift(out)) * t, axis=dim, keepdims=True)
-    return (t - mean).reshape(out.shape).astype(out.dtype)
+    powers, norm = _powers(x, dim)
+    mean = jnp.sum(powers * t, axis=dim, keepdims=True) / norm
+    return (t - mean).reshape(x.shape).astype(x.dtype)
 
 
 @general(samples=_samples, errors=_errors, special=(-INF,), label="softmax(dim={dim})", torch="softmax")
