@@ -63,7 +63,8 @@ def select_scatter(x: Array, source: Array, *, dim: int, index: Index) -> Array:
         >>> select_scatter(jnp.zeros((2, 2)), jnp.ones(2), dim=0, index=1).tolist()
         [[0.0, 0.0], [1.0, 1.0]]
     """
-    return jax.lax.dynamic_update_index_in_dim(x, jnp.expand_dims(source, dim), index, dim)
+    out: Array = jax.lax.dynamic_update_index_in_dim(x, jnp.expand_dims(source, dim), index, dim)
+    return out
 
 
 @select_scatter.check
@@ -231,12 +232,14 @@ def _(call: Call) -> dict[str, tuple[Any, str]]:
 
 @put.vjp("x")
 def _(g: Grad, index: Array) -> Array:
-    return g.reshape(-1).at[index].set(0).reshape(g.shape)
+    out: Array = g.reshape(-1).at[index].set(0).reshape(g.shape)
+    return out
 
 
 @put.vjp("source")
 def _(g: Grad, index: Array) -> Array:
-    return g.reshape(-1)[index]
+    out: Array = g.reshape(-1)[index]
+    return out
 
 
 put.constant("index")

@@ -637,9 +637,7 @@ SINGLE = [
     ),
     # custom ops
     Bad("compile: no function", lambda w: tx.compile(3), TYPE, "compile takes a function.*int"),
-    Bad(
-        "compile: a read", lambda w: tx.compile(lambda: w.v.sum().item())(), NONE, "read inside.*step.*where"
-    ),
+    Bad("compile: a read", lambda w: tx.compile(lambda: w.v.sum().item())(), NONE, "read inside.*step.*where"),
     Bad("compile: a history", lambda w: tx.compile(lambda: w.v * 2)(), NONE, r"requires grad.*detach\(\)"),
     Bad("compile: kept", lambda w: tx.compile(lambda: setattr(w, "y", w.i * 2))(), NONE, "kept.*return it.*copy_"),
     Bad("custom_op: no name", lambda w: tx.custom_op(3, abs), TYPE, "custom_op.*name.*function"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import itertools
@@ -18,6 +19,9 @@ import numpy as np
 import pytest
 
 import torsh_fx as tx
+from torsh_fx import replaying
+from torsh_fx.graph import leaf
+from torsh_fx.program import Program
 
 F = tx.nn.functional
 RATE = 0.1  # a global that steps name
@@ -885,6 +889,10 @@ class TestResults:
         assert Model.step.__doc__ == "Docstring."
         bound = tx.compile(one.step)
         assert bound(x).item() == 5.0
+        one.own = bound
+        twin = copy.deepcopy(one)
+        assert twin.own(x).item() == 6.0
+        assert (one.w.item(), twin.w.item()) == (5.0, 6.0)
 
 
 def state() -> tuple[tx.Tensor, tx.Tensor, tx.Tensor, tx.Tensor]:
@@ -1094,6 +1102,57 @@ class TestRefusals:
         for bad in (generator, coroutine):
             with pytest.raises(tx.ArgumentTypeError, match="plain function"):
                 tx.compile(bad)
+
+
+class TestInterrupts:
+    """Ctrl-C leaves the state of before or of after, and nothing in between."""
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_around_the_run(self, monkeypatch, after):
+        w, m = tx.zeros(2) + 1, tx.zeros(2) + 2
+
+        @tx.compile
+        def step(x):
+            w.add_(x)
+            m.mul_(w)
+            return tx.rand(1)
+
+        tx.manual_seed(0)
+        step(tx.ones(2))
+        run = Program.run
+
+        def interrupted(self: Program, *args: Any) -> None:
+            if after:
+                run(self, *args)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Program, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                step(tx.ones(2))
+        assert (w.tolist(), m.tolist()) == (([3.0, 3.0], [12.0, 12.0]) if after else ([2.0, 2.0], [4.0, 4.0]))
+        assert tx.random.default_generator.get_state() == (0, 2 if after else 1)
+        step(tx.ones(2))
+        assert w.tolist() == ([4.0, 4.0] if after else [3.0, 3.0])
+
+    def test_while_results_are_written_back(self, monkeypatch):
+        w = tx.zeros(2) + 1
+        step = tx.compile(lambda x: w.add_(x) * 1)
+        step(tx.ones(2))
+        pressed = []
+
+        def interrupted(*args: Any) -> Any:
+            if not pressed:
+                pressed.append(True)
+                raise KeyboardInterrupt
+            return leaf(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(replaying, "leaf", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                step(tx.ones(2))
+        assert w.tolist() == [3.0, 3.0]
+        assert step(tx.ones(2)).tolist() == [4.0, 4.0]
 
 
 class TestWhereItIsTheFunctionItself:

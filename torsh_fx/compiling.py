@@ -74,6 +74,9 @@ class Compiled:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __reduce__(self) -> Any:
+        return Compiled, (self.__wrapped__,)  # a copy of a model records its own steps
+
     def __repr__(self) -> str:
         each = f"; at each call, since {self._reason}" if self._reason is not None else ""
         name = getattr(self, "__qualname__", type(self.__wrapped__).__name__)
@@ -113,9 +116,11 @@ def compile(step_fn: F) -> F:
             attribute, a list): return it, or write it in place.  All is as before then.
         OutOfRangeError: by the result, for an index out of range; nothing is written then.
 
-    A step that changes Python's state itself (a counter, ``random.random()``) is recorded
-    at each call; keep a counter in a Tensor to avoid that.  Printing, the clock and
-    files are seen while it is recorded only.
+    A step that changes Python's state itself (a counter, ``random.random()``), or meets
+    another number at each call, is recorded at each call: about the cost of the loop
+    without ``compile``.  In a Tensor a counter or a rate costs nothing; the result's
+    ``repr`` says how often it was recorded.  Printing, the clock and files are seen
+    while it is recorded only.
 
     Example:
         >>> w = tensor([1.0, 2.0], requires_grad=True)

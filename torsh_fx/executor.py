@@ -293,7 +293,7 @@ def clear_cache() -> None:
 
 def adopt(trail: Trail, node: Node) -> None:
     """Put a node that was written out on ``trail``, where it is pending."""
-    codes = tuple([trail.code_of(n, e) for n, e in _pairs(node)])
+    codes: Any = tuple([trail.code_of(n, e) for n, e in _pairs(node)])
     for r in node.runtime:
         if isinstance(r, Node):
             trail.code_of(r, None)

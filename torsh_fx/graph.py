@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -19,6 +19,9 @@ from .dtypes import is_floating
 from .rules.applying import bind_call
 from .rules.call import Aval, Call
 from .rules.op import OPS
+
+if TYPE_CHECKING:
+    from .trail import Trail
 
 _serial = itertools.count()
 
@@ -90,6 +93,24 @@ class Node:
 
     is_leaf = False
     given = False  # stands for an argument of a step that is being captured
+
+    if TYPE_CHECKING:
+        trail: Trail | None
+        event: Any
+        call: Any
+        inputs: tuple[Node, ...]
+        runtime: tuple[Any, ...]
+        edges: tuple[Any, ...]
+        exported: Any
+        freed: bool
+        guard: Guard | None
+        home: Any
+        kind: int
+        region: Any
+        serial: int
+        value: Any
+        code: int
+        aval: Aval
 
     def __init__(
         self,
@@ -176,7 +197,7 @@ class Node:
 _new: Any = object.__new__
 _DEFAULTS = {"event": None, "value": None, "freed": False, "guard": None, "exported": None, "region": None}
 _WRITTEN_OUT = ("inputs", "runtime", "edges")
-_inputs: Any = Node.inputs.__get__  # type: ignore[attr-defined]
+_inputs: Any = vars(Node)["inputs"].__get__
 
 
 class Guard:

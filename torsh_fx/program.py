@@ -76,9 +76,9 @@ class Program:
 
     def waste(self, needs: Any) -> int:
         """Values that come out for nobody, and memory that could be written over."""
-        if self.fixed:
-            return (self.bits & ~needs.bits).bit_count()
-        return (self.bits & ~needs.bits).bit_count() + len(_matched(needs.donatable, self.room)) - len(self.donated)
+        for_nobody: int = (self.bits & ~needs.bits).bit_count()
+        free = 0 if self.fixed else len(_matched(needs.donatable, self.room)) - len(self.donated)
+        return for_nobody + free
 
     room: tuple[Any, ...] = ()  # avals of what comes out
     kinds: tuple[int, ...] = ()  # and of kept values, as numbers

@@ -542,7 +542,7 @@ def take(trail: Trail, event: Event) -> Tensor:
     out._at = node
     if code & 1:
         out._edge = node
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:

@@ -178,7 +178,7 @@ class Trail:
         """``code`` for a value and its place in the graph."""
         if node.trail is self:
             if edge is node or (edge is None and not node.code & 1):
-                return node.code  # type: ignore[no-any-return]
+                return node.code
             place = node.code >> 1 << 17 | 1
             if edge is None:
                 return ~place
@@ -227,7 +227,7 @@ class Trail:
     def place(self, node: Node) -> int | None:
         """Where a value is, for programs: its place, or ~k as the k-th input; None if it is nowhere yet."""
         if node.trail is self:
-            return node.code >> 1  # type: ignore[no-any-return]
+            return node.code >> 1
         where = self.input(node)
         return None if where is None else ~where
 
