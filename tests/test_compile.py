@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
+import contextvars
 import copy
 import functools
 import gc
@@ -9,7 +12,6 @@ import itertools
 import random
 import threading
 import weakref
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -471,6 +473,57 @@ class TestNothingIsFrozen:
         Slotted.times.__defaults__[0][0] = 2.0
         assert step(x).item() == 6.0
 
+    def test_names_that_are_put_together(self):
+        class Model:
+            def __init__(self):
+                self.w0, self.w1, self.scale = tx.ones(1), tx.ones(1) * 2, 3.0
+
+            def __call__(self, x):
+                for k in range(2):
+                    getattr(self, f"w{k}").add_(1.0)
+                    x = x * getattr(self, f"w{k}")
+                return x * getattr(self, "sca" + "le"[:2])
+
+        model = Model()
+        step = tx.compile(lambda x: model(x))
+        x = tx.ones(1)
+        assert [step(x).item(), step(x).item()] == [18.0, 36.0]
+        assert recorded(step) == 1
+        model.scale = 1.0
+        assert step(x).item() == 20.0
+        model.w1 = tx.zeros(1)
+        assert step(x).item() == 5.0
+
+    def test_options_and_other_containers(self):
+        options = argparse.Namespace(rate=2.0)
+        user, chained = collections.UserDict(k=1.0), collections.ChainMap({"k": 1.0})
+        local, context = threading.local(), contextvars.ContextVar("k", default=1.0)
+        local.k = 1.0
+        steps = [
+            tx.compile(lambda x: x * options.rate),
+            tx.compile(lambda x: x * user["k"]),
+            tx.compile(lambda x: x * chained["k"]),
+            tx.compile(lambda x: x * local.k),
+            tx.compile(lambda x: x * context.get()),
+        ]
+        x = tx.ones(1)
+        assert [step(x).item() for step in steps] == [2.0, 1.0, 1.0, 1.0, 1.0]
+        options.rate = user["k"] = chained["k"] = local.k = 5.0
+        context.set(5.0)
+        assert [step(x).item() for step in steps] == [5.0] * 5
+
+    def test_code_that_is_exchanged(self):
+        def factor(x, by=2.0):
+            return x * by
+
+        step = tx.compile(lambda x: factor(x))
+        x = tx.ones(1)
+        assert step(x).item() == 2.0
+        factor.__defaults__ = (3.0,)
+        assert step(x).item() == 3.0
+        factor.__code__ = (lambda x, by: x + by).__code__
+        assert step(x).item() == 4.0
+
     def test_a_parameter_that_is_replaced(self):
         net = Net(4, 3)
 
@@ -785,7 +838,7 @@ def times_rate(x: tx.Tensor) -> tx.Tensor:
 
 class TestResults:
     def test_trees_and_constants(self):
-        pair = namedtuple("pair", "a b")
+        pair = collections.namedtuple("pair", "a b")
         w = tx.ones(2)
         step = tx.compile(lambda x: {"z": [x + 1, (w, None)], "a": pair(x, 5), "s": "text"})
         x = tx.zeros(2)

@@ -27,6 +27,10 @@ Fn = Callable[..., Any]
 def value_and_grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     """A function that returns ``(fn(...), gradient)``.
 
+    In a plain loop ``fn`` is recorded like any other code, and known again at the next
+    step.  If it does what only a trace gets right, such as JAX on ``x.jax()``, it is
+    called once more from its beginning and traced, and traced at once from then on.
+
     Args:
         fn: function with a real scalar result, Tensor or array; with ``has_aux``
             a pair (scalar, anything).

@@ -13,10 +13,13 @@ given as a ``reason``: such a step is right only if its Python runs at each call
 
 from __future__ import annotations
 
+import array
+import contextvars
 import functools
 import math
 import random
 import sys
+import threading
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +38,13 @@ MANY = 20_000  # things in all
 
 MISSING = object()
 _contents = attrgetter("cell_contents")
+_code = attrgetter("__code__")
+_defaults = attrgetter("__defaults__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
-_LIBRARIES = {"torsh_fx", "jax", "jaxlib", "numpy", "ml_dtypes", "builtins", *sys.stdlib_module_names} - {"__main__"}
+_OPAQUE = {"torsh_fx", "jax", "jaxlib", "numpy", "ml_dtypes", "builtins", "logging"}  # objects nobody steers a step by
+_LIBRARIES = {*_OPAQUE, *sys.stdlib_module_names} - {"__main__"}
 _AT_BIRTH = {"__init__", "__new__", "__init_subclass__", "__set_name__", "__repr__", "__str__"}
-_WHOLE = {"__dict__", "vars"}  # code that says this may look at any attribute
+_WHOLE = {"__dict__", "vars", "getattr", "attrgetter", "hasattr"}  # code that says so may look at any attribute
 
 
 class Names(NamedTuple):
@@ -94,6 +100,7 @@ class Watch:
         self._queue: deque[tuple[Any, str]] = deque()
         self._views: list[Iterable[Any]] = []  # containers, as what their elements are read from
         self._labels: list[str] = []
+        self._functions: list[types.FunctionType] = []
         self._cells: list[Any] = []
         self._cell_labels: list[str] = []
         self._looked_up: list[tuple[Any, str, str]] = []  # where, which name, where in words
@@ -156,6 +163,8 @@ class Watch:
             chain.from_iterable(map(call, self._picks, self._places)),
             chain.from_iterable(self._views),
             map(_contents, self._cells),
+            map(_code, self._functions),  # a notebook may exchange it
+            map(_defaults, self._functions),
             (name in space for space, name in self._absent) if self._absent else (),
             (getattr(thing, name, MISSING) for thing, name in self._slots) if self._slots else (),
         )
@@ -174,7 +183,7 @@ class Watch:
                 for name in sorted(self._names - known):
                     self._look_up(space, name, label)
                 if self._names & _WHOLE and not known & _WHOLE and space.__class__ is dict:
-                    self._container(space, label)
+                    self._container(space, label, deep=not label.startswith("module"))
                 known |= self._names
 
     def _reach(self, value: Any, label: str) -> None:
@@ -214,8 +223,10 @@ class Watch:
             self._object(value, label)
         elif isinstance(value, Iterator) and _of_library(kind.__module__):
             self.reason = f"it uses an iterator ({kind.__name__}), which moves on unseen"
-        elif isinstance(value, (bytearray, memoryview)):
+        elif isinstance(value, (bytearray, memoryview, array.array)):
             self.reason = f"it uses a {kind.__name__}, which anybody may write"
+        elif isinstance(value, (threading.local, contextvars.ContextVar)):
+            self.reason = f"it uses a {kind.__name__}, which is another in each thread"
         else:
             self._object(value, label)
 
@@ -232,6 +243,7 @@ class Watch:
                 self.reason = f"{label} uses {name}, which has no value yet"
                 continue
             self._cells.append(cell)
+        self._functions.append(fn)
         self._reach_all((fn.__defaults__, fn.__kwdefaults__), label)
         self._sizes.append(fn.__dict__)
         if fn.__dict__:
@@ -281,11 +293,13 @@ class Watch:
     def _object(self, value: Any, label: str) -> None:
         """An object of a user's class: what the code names of it."""
         kind = value.__class__
-        if _of_library(kind.__module__) and kind is not types.SimpleNamespace:
+        if _of_library(kind.__module__):
             self._reach(getattr(value, "__wrapped__", None), label)
             state = _state(value)
             if state is not None:
                 self._sources.append((value, state))
+            elif kind.__module__.split(".")[0] not in _OPAQUE and isinstance(getattr(value, "__dict__", None), dict):
+                self._container(value.__dict__, f"a {kind.__name__}")  # options, for example
             return
         label = f"a {kind.__name__}"
         self._reach(kind, label)
@@ -296,15 +310,14 @@ class Watch:
             self._spaces.append((own, label, set()))
             self._sizes.append(own)  # an attribute that comes may hide one of the class
 
-    def _container(self, value: Any, label: str) -> None:
+    def _container(self, value: Any, label: str, deep: bool = True) -> None:
         if len(value) > LARGE:
             self.reason = f"it uses a {type(value).__name__} of {len(value)} elements, too many to look at"
             return
         if isinstance(value, (dict, types.MappingProxyType)):
             self._sizes.append(value)
             self._views += [value.keys(), value.values()]
-            self._reach_all(value.keys(), label)
-            self._reach_all(value.values(), label)
+            self._reach_all((*value.keys(), *value.values()) if deep else (), label)
             return
         if not isinstance(value, tuple):
             self._sizes.append(value)
