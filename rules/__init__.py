@@ -58,6 +58,10 @@ from .convert import full as full
 from .convert import graft as graft
 from .custom import custom as custom
 from .custom import register_vjp as register_vjp
+from .diagonal import diag_embed as diag_embed
+from .diagonal import diagonal as diagonal
+from .diagonal import tril as tril
+from .diagonal import triu as triu
 from .errors import ArgumentTypeError as ArgumentTypeError
 from .errors import ArgumentValueError as ArgumentValueError
 from .errors import AutogradError as AutogradError
@@ -69,19 +73,41 @@ from .extremum import amax as amax
 from .extremum import amin as amin
 from .extremum import argmax as argmax
 from .extremum import argmin as argmin
+from .factor import cholesky as cholesky
+from .factor import complement as complement
+from .factor import eigh as eigh
+from .factor import qr as qr
+from .factor import svd as svd
 from .im2col import im2col_2d as im2col_2d
 from .indexing import gather as gather
 from .indexing import take as take
 from .indexing import take_along_dim as take_along_dim
 from .indexing import where as where
+from .inverse import det as det
+from .inverse import inv as inv
+from .inverse import pinv as pinv
+from .inverse import slogdet as slogdet
+from .inverse import solve as solve
+from .inverse import solve_triangular as solve_triangular
 from .join import concat as concat
 from .join import stack as stack
 from .linalg import matmul as matmul
+from .norm import vector_norm as vector_norm
 from .op import OPS as OPS
 from .op import seal as _seal
+from .order import argsort as argsort
+from .order import searchsorted as searchsorted
+from .padding import pad as pad
+from .padding import roll as roll
+from .pooling import max_pool as max_pool
+from .pooling import max_pool_indices as max_pool_indices
+from .pooling import overlap_add as overlap_add
+from .pooling import sum_pool as sum_pool
+from .pooling import windows as windows
 from .power import pow as pow
 from .power import pow_number as pow_number
 from .power import pow_tensor as pow_tensor
+from .product import prod as prod
 from .random import random_integers as random_integers
 from .random import random_normal as random_normal
 from .random import random_permutation as random_permutation
@@ -90,6 +116,16 @@ from .reduction import mean_all as mean
 from .reduction import mean_dim as mean_dim
 from .reduction import sum_all as sum
 from .reduction import sum_dim as sum_dim
+from .scan import cummax_indices as cummax_indices
+from .scan import cummin_indices as cummin_indices
+from .scan import cumprod as cumprod
+from .scan import cumsum as cumsum
+from .scan import logcumsumexp as logcumsumexp
+from .scatter import index_add as index_add
+from .scatter import index_copy as index_copy
+from .scatter import scatter as scatter
+from .scatter import scatter_add as scatter_add
+from .scatter import scatter_reduce as scatter_reduce
 from .shape import expand as expand
 from .shape import permute as permute
 from .shape import reshape as reshape
@@ -99,6 +135,8 @@ from .slicing import select as select
 from .slicing import stride as stride
 from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
+from .standardize import rms_standardize as rms_standardize
+from .standardize import standardize as standardize
 from .unary import abs as abs
 from .unary import acos as acos
 from .unary import asin as asin
@@ -138,14 +176,17 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "atan",
     "broadcast_shapes",
     "ceil",
+    "cholesky",
     "clamp",
     "clamp_number",
     "clamp_tensor",
     "clone",
+    "complement",
     "concat",
     "conv1d",
     "conv2d",
@@ -156,9 +197,17 @@ __all__ = [
     "convert",
     "cos",
     "cosh",
+    "cummax_indices",
+    "cummin_indices",
+    "cumprod",
+    "cumsum",
     "custom",
+    "det",
+    "diag_embed",
+    "diagonal",
     "div",
     "div_scalar",
+    "eigh",
     "eq",
     "exp",
     "expand",
@@ -174,6 +223,9 @@ __all__ = [
     "graft",
     "gt",
     "im2col_2d",
+    "index_add",
+    "index_copy",
+    "inv",
     "isfinite",
     "isinf",
     "isnan",
@@ -183,12 +235,15 @@ __all__ = [
     "log2",
     "log10",
     "log_softmax",
+    "logcumsumexp",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
     "lt",
     "matmul",
+    "max_pool",
+    "max_pool_indices",
     "maximum",
     "mean",
     "mean_dim",
@@ -198,10 +253,15 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "overlap_add",
+    "pad",
     "permute",
+    "pinv",
     "pow",
     "pow_number",
     "pow_tensor",
+    "prod",
+    "qr",
     "random_integers",
     "random_normal",
     "random_permutation",
@@ -212,27 +272,43 @@ __all__ = [
     "relu",
     "remainder",
     "reshape",
+    "rms_standardize",
+    "roll",
     "round",
     "rsqrt",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
     "select",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "slogdet",
     "softmax",
+    "solve",
+    "solve_triangular",
     "sqrt",
     "stack",
+    "standardize",
     "stride",
     "sub",
     "sum",
     "sum_dim",
+    "sum_pool",
+    "svd",
     "take",
     "take_along_dim",
     "tan",
     "tanh",
+    "tril",
+    "triu",
     "trunc",
+    "vector_norm",
     "vjp",
     "where",
+    "windows",
 ]
 
 for _row in OPS.values():

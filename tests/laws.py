@@ -868,6 +868,8 @@ EXCEPTIONS: list[tuple[str, tuple[str, ...], Callable[..., Any], str]] = [
     ("rsqrt", ("first",), lambda x: x == 0, "-inf at both zeros"),
     ("maximum", ("value", "first"), lambda a, b: (a != a) | (b != b), "a NaN on either side gives b"),
     ("minimum", ("value", "first"), lambda a, b: (a != a) | (b != b), "a NaN on either side gives b"),
+    ("cumprod", ("first", "second"), lambda x: x != x, "a factor is not in its own derivative; PyTorch divides by it"),
+    ("logcumsumexp", ("first", "second"), lambda x: x == -np.inf, "exactly 0, the limit; PyTorch's is NaN"),
     ("pow", ("second",), lambda x: x == -np.inf, "a root of -inf is NaN in every order"),
     ("pow_tensor", ("second",), lambda x, n: (x == 0) | (n == 0), "poles; PyTorch loses the derivative in n at n = 0"),
 ]

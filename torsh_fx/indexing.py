@@ -283,19 +283,6 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(OPS["take"], t, i, dim=axis_of("index_select", dim, t.shape))
 
 
-def take_along_dim(x: Tensor, indices: Tensor, dim: int) -> Tensor:
-    """One element per index along ``dim``: ``gather`` with NumPy's order of arguments.
-
-    Shapes, errors and gradient are ``gather``'s; indices do not broadcast.
-
-    Example:
-        >>> x = tensor([[3, 1, 2]])
-        >>> take_along_dim(x, x.argmin(1, keepdim=True), 1).tolist()
-        [[1]]
-    """
-    return gather(x, dim, indices)
-
-
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, x elsewhere.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arithmetic import cast, is_number, operand, pow, sqrt, where
+from .arithmetic import cast, operand
 from .dtypes import as_dtype, get_default_dtype, is_floating
 from .rules import ArgumentTypeError
 from .rules.kinds import axes_of, axis_of, shown
@@ -90,50 +89,6 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
             return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)), keepdim=False)
         return apply(OPS["mean"], t)
     return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
-
-
-def var(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating.
-
-    Raises:
-        ArgumentTypeError: x is not floating, or ``correction`` is no number.
-        OutOfRangeError: an axis is out of range or repeated.
-
-    Gradient: 2(x − mean)/(count − correction)·g; NaN where no count is left.
-    Source: composed of ``mean``, ``pow`` and ``sum``.
-    Example:
-        >>> var(tensor([1.0, 2.0, 3.0])).item()
-        1.0
-    """
-    return _variance("var", x, dim, correction, keepdim)
-
-
-def std(x: Tensor, dim: Any = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors.
-
-    Gradient: (x − mean)/((count − correction)·std)·g; 0 where the deviation is 0, as in PyTorch.
-    Source: ``rules.sqrt`` of ``var``.
-    Example:
-        >>> std(tensor([1.0, 2.0, 3.0])).item()
-        1.0
-    """
-    spread = _variance("std", x, dim, correction, keepdim)
-    none = spread == 0
-    # The root is taken of 1 there, so that its pole never meets the zero below it.
-    return where(none, spread, sqrt(where(none, 1, spread)))
-
-
-def _variance(op: str, x: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
-    t, keepdim = operand(op, x), _kept(op, keepdim)
-    dims = _dims(op, dim, t) or tuple(range(t.ndim))
-    if isinstance(correction, bool) or not is_number(correction):
-        raise ArgumentTypeError(f"[{op}] correction must be a number, got {shown(correction)}")
-    centred = t - mean(t, dims or None, keepdim=True)
-    count = 1
-    for axis in dims:
-        count *= t.shape[axis] if t.ndim else 1
-    total = sum(pow(centred, 2), dims or None, keepdim=keepdim)
-    return total / builtins.max(count - correction, 0)
 
 
 def argmax(x: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
