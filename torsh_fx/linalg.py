@@ -172,7 +172,7 @@ def slogdet(A: Tensor) -> Slogdet:
     """
     packed = apply(OPS["slogdet"], operand("slogdet", A))
     sign, log = (squeeze(_part(packed, k, 1), -1) for k in (0, 1))
-    return Slogdet(sign.detach(), log)
+    return Slogdet(sign, log)
 
 
 def logdet(A: Tensor) -> Tensor:
@@ -470,7 +470,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         t, n = inv(t), -n
     if n == 0:
-        return expand(eye(t.shape[-1], dtype=t.dtype), *t.shape).clone()
+        one = expand(eye(t.shape[-1], dtype=t.dtype), *t.shape)
+        return where(one == one, one, t)  # a constant, and all the same with a gradient, of zeros
     out = None
     while n:
         if n & 1:

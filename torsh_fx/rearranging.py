@@ -347,5 +347,5 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         for k, v in enumerate(vectors)
     ]
     if swap:
-        grids = [transpose(g, 0, 1) for g in (grids[1], grids[0], *grids[2:])]
+        grids[:2] = grids[1::-1]
     return tuple(grids)

@@ -242,7 +242,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     i = operand("take", index)
     if is_floating(i.dtype) or i.dtype == bool:
         raise ArgumentTypeError(f"[take] indices must be integers, got {i.dtype}")
-    return reshape(getitem(reshape(operand("take", x), -1), reshape(i, -1)), *i.shape)
+    return getitem(reshape(operand("take", x), -1), i)
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -270,7 +270,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     rest = broadcast_shapes(op, (*t.shape[:axis], 1, *t.shape[axis + 1 :]), (*i.shape[:axis], 1, *i.shape[axis + 1 :]))
     if t.ndim:
         t = expand(t, *rest[:axis], t.shape[axis], *rest[axis + 1 :])
-        i = expand(i, *rest[:axis], i.shape[axis], *rest[axis + 1 :])
+        shape = (*rest[:axis], i.shape[axis], *rest[axis + 1 :])
+        i = i if i.shape == shape else expand(i, *shape)  # as it is it can be checked here
     return gather(t, axis, i)
 
 
