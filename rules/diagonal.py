@@ -157,7 +157,8 @@ def diagonal(x: Array, *, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arra
     if offset >= shape[1] or -offset >= shape[0]:
         rest = [extent for axis, extent in enumerate(x.shape) if axis not in (dim1, dim2)]
         return jnp.zeros((*rest, 0), x.dtype)
-    return jnp.diagonal(x, offset, dim1, dim2)
+    out: Array = jnp.diagonal(x, offset, dim1, dim2)
+    return out
 
 
 @diagonal.check
@@ -233,4 +234,5 @@ def _(x: Aval, *, offset: Any, dim1: Any, dim2: Any) -> tuple[Shape, Any, dict[s
 
 @diag_embed.vjp("x")
 def _(g: Grad, offset: int, dim1: int, dim2: int) -> Array:
-    return jnp.diagonal(g, offset, dim1, dim2)
+    out: Array = jnp.diagonal(g, offset, dim1, dim2)
+    return out

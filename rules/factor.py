@@ -86,7 +86,8 @@ def cholesky(x: Array) -> Array:
         >>> cholesky(jnp.array([[4.0]], jnp.float32)).tolist()
         [[2.0]]
     """
-    return jnp.linalg.cholesky(wide(x)).astype(x.dtype)
+    out: Array = jnp.linalg.cholesky(wide(x))
+    return out.astype(x.dtype)
 
 
 @cholesky.check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -85,7 +85,8 @@ def inv(x: Array) -> Array:
         >>> inv(jnp.array([[2.0, 0.0], [0.0, 4.0]], jnp.float32)).tolist()
         [[0.5, 0.0], [0.0, 0.25]]
     """
-    return jnp.linalg.inv(wide(x)).astype(x.dtype)
+    out: Array = jnp.linalg.inv(wide(x))
+    return out.astype(x.dtype)
 
 
 @inv.check
@@ -116,7 +117,8 @@ def _cofactors(x: Array, det: Array) -> Array:
         s = s.at[..., -1].set(0)  # what is left there is rounding
         sign = jnp.linalg.det(u) * jnp.linalg.det(v)
         others = jnp.stack([jnp.prod(jnp.delete(s, k, axis=-1), axis=-1) for k in range(s.shape[-1])], axis=-1)
-        return sign[..., None, None] * product(u * others[..., None, :], v)
+        found: Array = sign[..., None, None] * product(u * others[..., None, :], v)
+        return found
 
     if x.size == 0:
         return plain
@@ -145,7 +147,8 @@ def det(x: Array) -> Array:
         >>> det(jnp.array([[2.0, 0.0], [0.0, 4.0]], jnp.float32)).item()
         8.0
     """
-    return jnp.linalg.det(wide(x)).astype(x.dtype)
+    out: Array = jnp.linalg.det(wide(x))
+    return out.astype(x.dtype)
 
 
 @det.check
@@ -218,7 +221,7 @@ def _system_errors(params: dict[str, Any]) -> Callable[[], list[Fails]]:
     ]
 
 
-def _systems(params: dict[str, Any]) -> Callable[[], list[Sample]]:
+def _systems(params: dict[str, Any]) -> Callable[[], Iterable[Sample]]:
     return samples(
         Sample((regular(), values(3, 2, seed=1)), params),
         Sample((regular(2, n=2, seed=1), values(2, 1, seed=2)), params),
@@ -242,7 +245,8 @@ def _spread(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _solved(a: Array, b: Array) -> Array:
-    return jnp.linalg.solve(*_spread(a, b))
+    out: Array = jnp.linalg.solve(*_spread(a, b))
+    return out
 
 
 @general(samples=_systems({}), errors=_system_errors({}), torch="linalg.solve")

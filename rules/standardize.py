@@ -12,7 +12,7 @@ from .broadcast import Shape
 from .call import Aval
 from .errors import ArgumentTypeError, OutOfRangeError
 from .kinds import axes_of, general
-from .op import Fails, Sample
+from .op import Fails, Row, Sample
 from .samples import samples, values
 
 Array = jax.Array
@@ -114,7 +114,7 @@ def rms_standardize(x: Array, *, dims: tuple[int, ...], eps: float) -> Array:
     return _parts(x, dims, eps, False)[0].astype(x.dtype)
 
 
-def _complete(row: Any, centre: bool) -> None:
+def _complete(row: Row, centre: bool) -> None:
     row.check(_check(row.name))
 
     @row.vjp("x")

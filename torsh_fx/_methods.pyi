@@ -183,9 +183,9 @@ class Methods:
     def argwhere(self) -> Tensor:
         """``nonzero`` without options: places of the elements that are not 0, int64 [count, axes]."""
     def bincount(self, weights: Any = None, minlength: builtins.int = 0) -> Tensor:
-        """How often each of 0, 1, 2, … occurs in integers [n], int64; or the sum of their weights.  x is read at once."""
+        """How often each of 0, 1, 2, … occurs in integers [n], int64; or their weights' sum.  x is read at once."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
-        """How many elements fall into each of equally wide bins between min and max, in x's dtype.  x is read at once."""
+        """How many elements fall into each of equal bins between min and max, in x's dtype.  x is read at once."""
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
         """Places of the elements that are not 0, int64 [count, axes], or one tensor an axis.  x is read at once."""
     def unique(
@@ -205,7 +205,7 @@ class Methods:
     def matrix_power(self, n: builtins.int) -> Tensor:
         """The n-th power of square matrices [..., k, k]; negative powers are those of the inverse."""
     def norm(self, p: Any = "fro", dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
-        """``torch.norm``: the p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" of matrices."""
+        """The p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" that of matrices."""
     def slogdet(self) -> Slogdet:
         """Sign and logarithm of the absolute determinant of [..., n, n], a (sign, logabsdet) pair."""
     def aminmax(self, *, dim: Any = None, keepdim: builtins.bool = False) -> MinMax:

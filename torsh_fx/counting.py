@@ -95,7 +95,7 @@ def unique(
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each of 0, 1, 2, … occurs in integers [n], int64; or the sum of their weights.  x is read at once.
+    """How often each of 0, 1, 2, … occurs in integers [n], int64; or their weights' sum.  x is read at once.
 
     Raises:
         ShapeMismatchError: x is no vector, or there is not one weight an element.
@@ -135,7 +135,7 @@ builtins_max = max
 
 
 def histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of equally wide bins between min and max, in x's dtype.  x is read at once.
+    """How many elements fall into each of equal bins between min and max, in x's dtype.  x is read at once.
 
     Without a width (min = max) the bins span x; elements outside do not count.
 

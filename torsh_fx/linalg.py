@@ -603,7 +603,7 @@ def norm(
 
 
 def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """``torch.norm``: the p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" of matrices.
+    """The p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" that of matrices.
 
     Raises:
         OutOfRangeError: an axis is out of range or repeated.

@@ -189,7 +189,7 @@ def nanmedian(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     Errors and gradient are as of ``median``; of nothing but NaN it is NaN.
 
     Example:
-        >>> nanmedian(tensor([3.0, float("nan"), 1.0])).item()
+        >>> nanmedian(tensor([3.0, np.nan, 1.0])).item()
         1.0
     """
     return _middle("nanmedian", x, dim, keepdim, True)

@@ -138,7 +138,7 @@ def interpolate(
         if len(given) != n or not all(is_number(f) and not isinstance(f, bool) for f in given):
             raise ArgumentTypeError(f"[{op}] scale_factor must be a number or {n} of them, got {scale_factor!r}")
         factors = [float(f) for f in given]
-        extents = [math.floor(e * f) for e, f in zip(t.shape[2:], factors, strict=True)]
+        extents = [math.floor(e * float(f)) for e, f in zip(t.shape[2:], given, strict=True)]
     if min(extents) < 1 or 0 in t.shape[2:]:
         raise ArgumentValueError(f"[{op}] extents {extents} cannot be made of shape {list(t.shape)}")
     for axis, (extent, factor) in enumerate(zip(extents, factors, strict=True), 2):

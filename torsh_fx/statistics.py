@@ -131,7 +131,7 @@ def nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None)
     Gradient: g replicated, 0 at NaN.
     Source: ``rules.where`` and ``rules.sum``.
     Example:
-        >>> nansum(tensor([1.0, float("nan")])).item()
+        >>> nansum(tensor([1.0, np.nan])).item()
         1.0
     """
     t = operand("nansum", x)
@@ -148,7 +148,7 @@ def nanmean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     Gradient: g over the count, 0 at NaN.
     Source: ``nansum`` over a count.
     Example:
-        >>> nanmean(tensor([1.0, float("nan"), 3.0])).item()
+        >>> nanmean(tensor([1.0, np.nan, 3.0])).item()
         2.0
     """
     t = operand("nanmean", x)
