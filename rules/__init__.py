@@ -58,6 +58,10 @@ from .convert import full as full
 from .convert import graft as graft
 from .custom import custom as custom
 from .custom import register_vjp as register_vjp
+from .diagonal import diag_embed as diag_embed
+from .diagonal import diagonal as diagonal
+from .diagonal import tril as tril
+from .diagonal import triu as triu
 from .errors import ArgumentTypeError as ArgumentTypeError
 from .errors import ArgumentValueError as ArgumentValueError
 from .errors import AutogradError as AutogradError
@@ -69,11 +73,22 @@ from .extremum import amax as amax
 from .extremum import amin as amin
 from .extremum import argmax as argmax
 from .extremum import argmin as argmin
+from .factor import cholesky as cholesky
+from .factor import complement as complement
+from .factor import eigh as eigh
+from .factor import qr as qr
+from .factor import svd as svd
 from .im2col import im2col_2d as im2col_2d
 from .indexing import gather as gather
 from .indexing import take as take
 from .indexing import take_along_dim as take_along_dim
 from .indexing import where as where
+from .inverse import det as det
+from .inverse import inv as inv
+from .inverse import pinv as pinv
+from .inverse import slogdet as slogdet
+from .inverse import solve as solve
+from .inverse import solve_triangular as solve_triangular
 from .join import concat as concat
 from .join import stack as stack
 from .linalg import matmul as matmul
@@ -81,8 +96,13 @@ from .logsumexp import logsumexp as logsumexp
 from .losses import binary_cross_entropy as binary_cross_entropy
 from .losses import huber_loss as huber_loss
 from .losses import smooth_l1_loss as smooth_l1_loss
+from .norm import vector_norm as vector_norm
 from .op import OPS as OPS
 from .op import seal as _seal
+from .order import argsort as argsort
+from .order import searchsorted as searchsorted
+from .padding import pad as pad
+from .padding import roll as roll
 from .pairs import atan2 as atan2
 from .pairs import fmax as fmax
 from .pairs import fmin as fmin
@@ -100,9 +120,15 @@ from .parts import bitwise_xor as bitwise_xor
 from .parts import copysign as copysign
 from .parts import fmod as fmod
 from .parts import nan_to_num as nan_to_num
+from .pooling import max_pool as max_pool
+from .pooling import max_pool_indices as max_pool_indices
+from .pooling import overlap_add as overlap_add
+from .pooling import sum_pool as sum_pool
+from .pooling import windows as windows
 from .power import pow as pow
 from .power import pow_number as pow_number
 from .power import pow_tensor as pow_tensor
+from .product import prod as prod
 from .putting import overwrite as overwrite
 from .putting import put as put
 from .putting import select_scatter as select_scatter
@@ -122,6 +148,16 @@ from .reduction import mean_all as mean
 from .reduction import mean_dim as mean_dim
 from .reduction import sum_all as sum
 from .reduction import sum_dim as sum_dim
+from .scan import cummax_indices as cummax_indices
+from .scan import cummin_indices as cummin_indices
+from .scan import cumprod as cumprod
+from .scan import cumsum as cumsum
+from .scan import logcumsumexp as logcumsumexp
+from .scatter import index_add as index_add
+from .scatter import index_copy as index_copy
+from .scatter import scatter as scatter
+from .scatter import scatter_add as scatter_add
+from .scatter import scatter_reduce as scatter_reduce
 from .shape import expand as expand
 from .shape import permute as permute
 from .shape import reshape as reshape
@@ -146,6 +182,8 @@ from .special import exp2 as exp2
 from .special import expm1 as expm1
 from .special import log1p as log1p
 from .special import sinc as sinc
+from .standardize import rms_standardize as rms_standardize
+from .standardize import standardize as standardize
 from .unary import abs as abs
 from .unary import acos as acos
 from .unary import asin as asin
@@ -186,6 +224,7 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "atan",
@@ -200,10 +239,12 @@ __all__ = [
     "bitwise_xor",
     "broadcast_shapes",
     "ceil",
+    "cholesky",
     "clamp",
     "clamp_number",
     "clamp_tensor",
     "clone",
+    "complement",
     "concat",
     "conv1d",
     "conv2d",
@@ -215,9 +256,17 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cummax_indices",
+    "cummin_indices",
+    "cumprod",
+    "cumsum",
     "custom",
+    "det",
+    "diag_embed",
+    "diagonal",
     "div",
     "div_scalar",
+    "eigh",
     "elu",
     "eq",
     "erf",
@@ -248,6 +297,9 @@ __all__ = [
     "huber_loss",
     "hypot",
     "im2col_2d",
+    "index_add",
+    "index_copy",
+    "inv",
     "isfinite",
     "isinf",
     "isnan",
@@ -261,6 +313,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logcumsumexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -269,6 +322,8 @@ __all__ = [
     "logsumexp",
     "lt",
     "matmul",
+    "max_pool",
+    "max_pool_indices",
     "maximum",
     "mean",
     "mean_dim",
@@ -280,13 +335,18 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "overlap_add",
     "overwrite",
+    "pad",
     "permute",
+    "pinv",
     "pow",
     "pow_number",
     "pow_tensor",
     "prelu",
+    "prod",
     "put",
+    "qr",
     "random_integers",
     "random_normal",
     "random_permutation",
@@ -297,8 +357,14 @@ __all__ = [
     "relu",
     "remainder",
     "reshape",
+    "rms_standardize",
+    "roll",
     "round",
     "rsqrt",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
     "select",
     "select_scatter",
     "sigmoid",
@@ -308,24 +374,34 @@ __all__ = [
     "sinc",
     "sinh",
     "slice_scatter",
+    "slogdet",
     "smooth_l1_loss",
     "softmax",
     "softplus",
     "softshrink",
+    "solve",
+    "solve_triangular",
     "sqrt",
     "stack",
+    "standardize",
     "stride",
     "sub",
     "sum",
     "sum_dim",
+    "sum_pool",
+    "svd",
     "take",
     "take_along_dim",
     "tan",
     "tanh",
     "threshold",
+    "tril",
+    "triu",
     "trunc",
+    "vector_norm",
     "vjp",
     "where",
+    "windows",
     "xlogy",
 ]
 

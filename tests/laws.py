@@ -882,6 +882,8 @@ EXCEPTIONS: list[tuple[str, tuple[str, ...], Callable[..., Any], str]] = [
         "PyTorch's has 1e-12 in float64 where its first order has it in float32",
     ),
     ("copysign", ("first",), lambda a, b: np.isnan(a) | np.isinf(a), "slope ±1; PyTorch's is out/a"),
+    ("cumprod", ("first", "second"), lambda x: x != x, "a factor is not in its own derivative; PyTorch divides by it"),
+    ("logcumsumexp", ("first", "second"), lambda x: x == -np.inf, "exactly 0, the limit; PyTorch's is NaN"),
     ("pow", ("second",), lambda x: x == -np.inf, "a root of -inf is NaN in every order"),
     ("pow_tensor", ("second",), lambda x, n: (x == 0) | (n == 0), "poles; PyTorch loses the derivative in n at n = 0"),
 ]

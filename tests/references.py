@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from torsh_fx.rules.op import Row
 
+import references_breadth
+
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -147,6 +149,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
     "silu": lambda x: x / (1 + np.exp(-x)),
     "neg": np.negative,
+    **references_breadth.NUMPY,
 }
 
 
@@ -159,6 +162,10 @@ def numpy_reference(row: Row) -> Callable[..., Any] | None:
 RENAMED = {"dims": "dim", "axes": "dims"}
 POSITIONAL = ("scalar", "exponent", "shape")
 LISTED = ("concat", "stack")
+BY_NAME = {  # parameters of PyTorch's function stand between its operands
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), ("input", "index", "src")),
+    **dict.fromkeys(("index_copy", "index_add"), ("input", "index", "source")),
+}
 
 
 def torch_reference(row: Row) -> Callable[..., Any] | None:
@@ -181,8 +188,12 @@ def torch_reference(row: Row) -> Callable[..., Any] | None:
         if row.name == "clamp_tensor":  # PyTorch's own backward fails on a scalar between larger bounds
             args = tuple(torch.broadcast_tensors(*args))
         positional = [params.pop(p) for p in POSITIONAL if p in params]
-        named = {(p if row.name == "flip" else RENAMED.get(p, p)): v for p, v in params.items() if p != "precision"}
+        named = {
+            (p if row.name in ("flip", "roll") else RENAMED.get(p, p)): v for p, v in params.items() if p != "precision"
+        }
         named.update({k: v.strip("'\"") for k, v in fixed.items()})
+        if row.name in BY_NAME:
+            return fn(**dict(zip(BY_NAME[row.name], args, strict=True)), **named)
         operands = [args] if row.name in LISTED else args
         return fn(*operands, *positional, **named)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bad_breadth
 import torsh_fx as tx
 
 F = tx.nn.functional
@@ -649,7 +650,7 @@ SINGLE = [
     Bad("register_vjp: a number", lambda w: tx.custom_op("f", abs).register_vjp(3), TYPE, "derivative.*function.*int"),
 ]
 
-TABLE = [*families(), *SINGLE]
+TABLE = [*families(), *SINGLE, *(Bad(*row) for row in bad_breadth.ROWS)]
 
 
 @pytest.mark.parametrize("bad", TABLE, ids=[bad.what for bad in TABLE])

@@ -6,6 +6,7 @@ with explicit VJPs, recorded, replayable as pure JAX functions, compiled by XLA.
 
 from . import autograd as autograd
 from . import functional as functional
+from . import linalg as linalg
 from . import nn as nn
 from . import rules as rules
 from .arithmetic import abs as abs
@@ -60,6 +61,11 @@ from .arithmetic import tanh as tanh
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
 from .compiling import compile as compile
+from .counting import argwhere as argwhere
+from .counting import bincount as bincount
+from .counting import histc as histc
+from .counting import nonzero as nonzero
+from .counting import unique as unique
 from .creation import arange as arange
 from .creation import as_device as device
 from .creation import as_tensor as as_tensor
@@ -98,6 +104,7 @@ from .dtypes import int64 as long
 from .dtypes import promote_types as promote_types
 from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
+from .einsums import einsum as einsum
 from .elementary import acosh as acosh
 from .elementary import addcdiv as addcdiv
 from .elementary import addcmul as addcmul
@@ -140,10 +147,43 @@ from .functional import unfold as unfold
 from .indexing import gather as gather
 from .indexing import index_select as index_select
 from .indexing import masked_fill as masked_fill
-from .indexing import take_along_dim as take_along_dim
+from .linalg import cholesky as cholesky
+from .linalg import det as det
+from .linalg import inv as inverse
+from .linalg import logdet as logdet
+from .linalg import matrix_power as matrix_power
+from .linalg import norm_of as norm
+from .linalg import pinv as pinverse
+from .linalg import slogdet as slogdet
 from .methods import attach as _attach
+from .ordering import aminmax as aminmax
+from .ordering import argsort as argsort
+from .ordering import bucketize as bucketize
+from .ordering import kthvalue as kthvalue
+from .ordering import median as median
+from .ordering import mode as mode
+from .ordering import nanmedian as nanmedian
+from .ordering import searchsorted as searchsorted
+from .ordering import sort as sort
+from .ordering import topk as topk
 from .persist import from_environment as _from_environment
 from .persist import persistent_cache as persistent_cache
+from .products import addbmm as addbmm
+from .products import addmm as addmm
+from .products import addmv as addmv
+from .products import addr as addr
+from .products import baddbmm as baddbmm
+from .products import bmm as bmm
+from .products import cdist as cdist
+from .products import cross as cross
+from .products import dot as dot
+from .products import inner as inner
+from .products import kron as kron
+from .products import mm as mm
+from .products import mv as mv
+from .products import outer as outer
+from .products import tensordot as tensordot
+from .products import vecdot as vecdot
 from .programs import set_cache_size as set_cache_size
 from .pytree import register as _register
 from .random import Generator as Generator
@@ -155,6 +195,19 @@ from .random import randint as randint
 from .random import randn as randn
 from .random import randn_like as randn_like
 from .random import randperm as randperm
+from .rearranging import diag as diag
+from .rearranging import diag_embed as diag_embed
+from .rearranging import diagonal as diagonal
+from .rearranging import fliplr as fliplr
+from .rearranging import flipud as flipud
+from .rearranging import meshgrid as meshgrid
+from .rearranging import repeat_interleave as repeat_interleave
+from .rearranging import roll as roll
+from .rearranging import rot90 as rot90
+from .rearranging import tile as tile
+from .rearranging import trace as trace
+from .rearranging import tril as tril
+from .rearranging import triu as triu
 from .reducing import all as all
 from .reducing import amax as amax
 from .reducing import amin as amin
@@ -168,9 +221,7 @@ from .reducing import max as max
 from .reducing import mean as mean
 from .reducing import min as min
 from .reducing import softmax as softmax
-from .reducing import std as std
 from .reducing import sum as sum
-from .reducing import var as var
 from .rules import ArgumentTypeError as ArgumentTypeError
 from .rules import ArgumentValueError as ArgumentValueError
 from .rules import AutogradError as AutogradError
@@ -178,6 +229,23 @@ from .rules import OperandError as OperandError
 from .rules import OutOfRangeError as OutOfRangeError
 from .rules import ShapeMismatchError as ShapeMismatchError
 from .rules import TorshError as TorshError
+from .scans import cummax as cummax
+from .scans import cummin as cummin
+from .scans import cumprod as cumprod
+from .scans import cumsum as cumsum
+from .scans import logcumsumexp as logcumsumexp
+from .scans import prod as prod
+from .scattering import index_add as index_add
+from .scattering import index_copy as index_copy
+from .scattering import index_fill as index_fill
+from .scattering import index_put as index_put
+from .scattering import masked_scatter as masked_scatter
+from .scattering import masked_select as masked_select
+from .scattering import scatter as scatter
+from .scattering import scatter_add as scatter_add
+from .scattering import scatter_reduce as scatter_reduce
+from .scattering import take as take
+from .scattering import take_along_dim as take_along_dim
 from .shaping import cat as cat
 from .shaping import cat as concat
 from .shaping import chunk as chunk
@@ -200,6 +268,13 @@ from .state import enable_grad as enable_grad
 from .state import is_grad_enabled as is_grad_enabled
 from .state import no_grad as no_grad
 from .state import set_grad_enabled as set_grad_enabled
+from .statistics import count_nonzero as count_nonzero
+from .statistics import nanmean as nanmean
+from .statistics import nansum as nansum
+from .statistics import std as std
+from .statistics import std_mean as std_mean
+from .statistics import var as var
+from .statistics import var_mean as var_mean
 from .stats import stats as stats
 from .tape import Tape as Tape
 from .tape import record as record
@@ -233,15 +308,22 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
+    "addmm",
+    "addmv",
+    "addr",
     "all",
     "amax",
     "amin",
+    "aminmax",
     "any",
     "arange",
     "argmax",
     "argmin",
+    "argsort",
+    "argwhere",
     "as_tensor",
     "asin",
     "asinh",
@@ -249,18 +331,24 @@ __all__ = [
     "atan2",
     "atanh",
     "autograd",
+    "baddbmm",
     "bfloat16",
+    "bincount",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "bmm",
     "bool",
     "bool_",
+    "bucketize",
     "cat",
+    "cdist",
     "ceil",
     "checkpoint",
+    "cholesky",
     "chunk",
     "clamp",
     "clamp_max",
@@ -272,14 +360,26 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "count_nonzero",
+    "cross",
     "crosscheck",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "custom_op",
     "default_generator",
     "deg2rad",
+    "det",
     "device",
+    "diag",
+    "diag_embed",
+    "diagonal",
     "div",
+    "dot",
     "double",
     "eager",
+    "einsum",
     "empty",
     "empty_like",
     "enable_grad",
@@ -295,6 +395,8 @@ __all__ = [
     "eye",
     "flatten",
     "flip",
+    "fliplr",
+    "flipud",
     "float",
     "float16",
     "float32",
@@ -317,13 +419,20 @@ __all__ = [
     "gt",
     "half",
     "hessian",
+    "histc",
     "hypot",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_put",
     "index_select",
+    "inner",
     "int",
     "int8",
     "int16",
     "int32",
     "int64",
+    "inverse",
     "is_grad_enabled",
     "isfinite",
     "isinf",
@@ -332,9 +441,12 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "kron",
+    "kthvalue",
     "le",
     "leaky_relu",
     "lerp",
+    "linalg",
     "linearize",
     "linspace",
     "log",
@@ -344,6 +456,8 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logcumsumexp",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -353,24 +467,40 @@ __all__ = [
     "lt",
     "manual_seed",
     "masked_fill",
+    "masked_scatter",
+    "masked_select",
     "matmul",
+    "matrix_power",
     "max",
     "maximum",
     "mean",
+    "median",
+    "meshgrid",
     "min",
     "minimum",
+    "mm",
+    "mode",
     "mul",
+    "mv",
     "nan_to_num",
+    "nanmean",
+    "nanmedian",
+    "nansum",
     "narrow",
     "ne",
     "neg",
     "nn",
     "no_grad",
+    "nonzero",
+    "norm",
     "ones",
     "ones_like",
+    "outer",
     "permute",
     "persistent_cache",
+    "pinverse",
     "pow",
+    "prod",
     "promote_types",
     "rad2deg",
     "rand",
@@ -383,10 +513,17 @@ __all__ = [
     "record",
     "relu",
     "remainder",
+    "repeat_interleave",
     "reshape",
+    "roll",
+    "rot90",
     "round",
     "rsqrt",
     "rules",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
     "select",
     "set_cache_size",
     "set_default_dtype",
@@ -396,7 +533,9 @@ __all__ = [
     "sin",
     "sinc",
     "sinh",
+    "slogdet",
     "softmax",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -404,21 +543,32 @@ __all__ = [
     "stack",
     "stats",
     "std",
+    "std_mean",
     "sub",
     "sum",
     "t",
+    "take",
     "take_along_dim",
     "tan",
     "tanh",
     "tensor",
+    "tensordot",
+    "tile",
+    "topk",
+    "trace",
     "transpose",
+    "tril",
+    "triu",
     "trunc",
     "uint8",
     "unbind",
     "unfold",
+    "unique",
     "unsqueeze",
     "value_and_grad",
     "var",
+    "var_mean",
+    "vecdot",
     "vjp",
     "vmap",
     "where",

@@ -4,6 +4,9 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from .linalg import Slogdet
+from .ordering import MinMax
+from .reducing import ValuesIndices
 from .tensor import Tensor
 
 class Methods:
@@ -91,8 +94,8 @@ class Methods:
         """Smallest integer not below x."""
     def trunc(self) -> Tensor:
         """x rounded towards 0."""
-    def round(self) -> Tensor:
-        """Nearest integer, halves to even."""
+    def round(self, *, decimals: builtins.int = 0) -> Tensor:
+        """The nearest integer, halves to even; with ``decimals`` the nearest multiple of 10^−decimals."""
     def relu(self) -> Tensor:
         """Rectifier, x where x > 0, else 0; NaN stays NaN."""
     def isnan(self) -> Tensor:
@@ -213,24 +216,6 @@ class Methods:
         """Sum over ``dim`` (all axes if None or empty); integers and booleans in int64."""
     def mean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
         """Mean over ``dim`` (all axes if None or empty) of a floating tensor, of nothing NaN."""
-    def var(
-        self,
-        dim: Any = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: builtins.float | None = None,
-    ) -> Tensor:
-        """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating."""
-    def std(
-        self,
-        dim: Any = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: builtins.float | None = None,
-    ) -> Tensor:
-        """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors."""
     def max(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
         """Largest element; along ``dim``, a (values, indices) pair; of two Tensors, ``maximum``."""
     def min(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
@@ -265,10 +250,174 @@ class Methods:
         """One element per index along ``dim``: for dim 0, out[i][j] = x[index[i][j]][j]."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
         """Slices along ``dim`` by a 1-D integer tensor."""
-    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
-        """One element per index along ``dim``; other axes broadcast, negative indices count from the end."""
     def masked_fill(self, mask: Tensor, value: Any) -> Tensor:
         """``value`` where the mask holds, x elsewhere."""
+    def argwhere(self) -> Tensor:
+        """``nonzero`` without options: places of the elements that are not 0, int64 [count, axes]."""
+    def bincount(self, weights: Any = None, minlength: builtins.int = 0) -> Tensor:
+        """How often each of 0, 1, 2, … occurs in integers [n], int64; or their weights' sum.  x is read at once."""
+    def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
+        """How many elements fall into each of equal bins between min and max, in x's dtype.  x is read at once."""
+    def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
+        """Places of the elements that are not 0, int64 [count, axes], or one tensor an axis.  x is read at once."""
+    def unique(
+        self,
+        sorted: builtins.bool = True,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Any:
+        """The distinct elements (or slices along ``dim``) in ascending order.  x is read at once."""
+    def cholesky(self, *, upper: builtins.bool = False) -> Tensor:
+        """The lower triangular L with L·Lᵀ = A (or its transpose), for symmetric positive definite A."""
+    def det(self) -> Tensor:
+        """Determinant of square matrices [..., n, n]."""
+    def logdet(self) -> Tensor:
+        """Logarithm of the determinant of [..., n, n]; NaN for a negative one, −inf for 0."""
+    def matrix_power(self, n: builtins.int) -> Tensor:
+        """The n-th power of square matrices [..., k, k]; negative powers are those of the inverse."""
+    def norm(self, p: Any = "fro", dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """The p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" that of matrices."""
+    def slogdet(self) -> Slogdet:
+        """Sign and logarithm of the absolute determinant of [..., n, n], a (sign, logabsdet) pair."""
+    def aminmax(self, *, dim: Any = None, keepdim: builtins.bool = False) -> MinMax:
+        """The smallest and the largest element (along ``dim``, or of all), a (min, max) pair."""
+    def argsort(
+        self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False
+    ) -> Tensor:
+        """int64 indices that sort x along ``dim``; equal elements keep their order, NaN counts as largest."""
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> ValuesIndices:
+        """The k-th smallest element along ``dim``, counted from 1, a (values, indices) pair; NaN counts as largest."""
+    def median(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """The median, the lower of two; along ``dim``, a (values, indices) pair.  NaN wins."""
+    def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False) -> ValuesIndices:
+        """The most frequent element along ``dim``, the smallest of several, a (values, indices) pair."""
+    def nanmedian(self, dim: Any = None, keepdim: builtins.bool = False) -> Any:
+        """The median of what is not NaN, the lower of two; along ``dim``, a (values, indices) pair."""
+    def sort(
+        self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False
+    ) -> ValuesIndices:
+        """x sorted along ``dim`` and where each element came from, a (values, indices) pair."""
+    def topk(
+        self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
+    ) -> ValuesIndices:
+        """The k largest (or smallest) elements along ``dim``, best first, a (values, indices) pair."""
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """β·input + α·Σ batch1·batch2 over the batch, the input broadcasting; for β = 0 it is not looked at."""
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """β·input + α·mat1·mat2, the input broadcasting to [m, n]; for β = 0 it is not looked at."""
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """β·input + α·mat·vec, the input broadcasting to [m]; for β = 0 it is not looked at."""
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """β·input + α·(outer product of two vectors), the input broadcasting; for β = 0 it is not looked at."""
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """β·input + α·batch1·batch2 one by one, the input broadcasting; for β = 0 it is not looked at."""
+    def bmm(self, b: Tensor) -> Tensor:
+        """Products of matrices one by one, [batch, m, k]·[batch, k, n]; the batch does not broadcast."""
+    def cross(self, b: Tensor, *, dim: builtins.int | None = None) -> Tensor:
+        """Cross product along an axis of extent 3; the other axes broadcast."""
+    def dot(self, b: Tensor) -> Tensor:
+        """Scalar product of two vectors of one length."""
+    def inner(self, b: Tensor) -> Tensor:
+        """Scalar products along the last axes, [..., n] and [*, n] give [..., *]; with a 0-d operand a product."""
+    def kron(self, b: Tensor) -> Tensor:
+        """Kronecker product: b times each element of a, side by side; missing axes are ones in front."""
+    def mm(self, b: Tensor) -> Tensor:
+        """Product of two matrices, [m, k]·[k, n]."""
+    def mv(self, v: Tensor) -> Tensor:
+        """Product of a matrix and a vector, [m, k]·[k]."""
+    def outer(self, b: Tensor) -> Tensor:
+        """Every product of an element of a vector with one of another, [m] and [n] give [m, n]."""
+    def vecdot(self, b: Tensor, *, dim: builtins.int = -1) -> Tensor:
+        """Scalar products along ``dim``; the other axes broadcast."""
+    def diag(self, diagonal: builtins.int = 0) -> Tensor:
+        """Of a vector the matrix with it on a diagonal, of a matrix its diagonal, a copy."""
+    def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+        """Square matrices with the last axis of x on a diagonal, zeros elsewhere."""
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """A diagonal of the matrices in two axes, as a last axis, a view."""
+    def fliplr(self) -> Tensor:
+        """Columns in reversed order, a copy."""
+    def flipud(self) -> Tensor:
+        """Rows in reversed order, a copy."""
+    def repeat(self, *repeats: Any) -> Tensor:
+        """x repeated along each axis, new axes in front; at least one count an axis."""
+    def repeat_interleave(
+        self, repeats: Any, dim: builtins.int | None = None, *, output_size: builtins.int | None = None
+    ) -> Tensor:
+        """Each element (along ``dim``, or of the flattened x) repeated: equally often, or as a tensor [n] says."""
+    def roll(self, shifts: Any, dims: Any = None) -> Tensor:
+        """Elements moved ``shifts`` places along ``dims`` (or flattened); what leaves comes back in front."""
+    def rot90(self, k: builtins.int = 1, dims: Any = (0, 1)) -> Tensor:
+        """Turned by k quarters from the first towards the second of two axes."""
+    def tile(self, *dims: Any) -> Tensor:
+        """x repeated along each axis; missing counts are ones in front."""
+    def trace(self) -> Tensor:
+        """Sum of the main diagonal of a matrix."""
+    def tril(self, diagonal: builtins.int = 0) -> Tensor:
+        """Elements on and below a diagonal (0 the main one, above it positive), 0 above, a copy."""
+    def triu(self, diagonal: builtins.int = 0) -> Tensor:
+        """Elements on and above a diagonal (0 the main one, above it positive), 0 below, a copy."""
+    def cummax(self, dim: builtins.int) -> ValuesIndices:
+        """Running maximum along ``dim`` and where it was last reached, a (values, indices) pair; NaN wins."""
+    def cummin(self, dim: builtins.int) -> ValuesIndices:
+        """Running minimum along ``dim`` and where it was last reached, a (values, indices) pair; NaN wins."""
+    def cumprod(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """Running product along ``dim``; integers and booleans in int64, or in ``dtype``."""
+    def cumsum(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """Running sum along ``dim``; integers and booleans in int64, or in ``dtype``."""
+    def logcumsumexp(self, dim: builtins.int) -> Tensor:
+        """Logarithm of the running sum of exponentials along ``dim``; integers are cast to the default dtype."""
+    def prod(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """Product over ``dim`` (all axes if None); integers and booleans in int64, of nothing 1."""
+    def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+        """A copy of x with slices added along ``dim``: for dim 0, out[index[i]] += alpha·source[i]."""
+    def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """A copy of x with slices written along ``dim``: for dim 0, out[index[i]] = source[i]."""
+    def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+        """A copy of x with one number, or a 0-d Tensor, written to slices along ``dim``."""
+    def index_put(self, indices: Any, values: Any, accumulate: builtins.bool = False) -> Tensor:
+        """A copy of x with ``x[indices] = values`` done, or ``+=`` with duplicates accumulating."""
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """A copy of x with the elements of ``source`` written in order where the mask holds; x and mask broadcast."""
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """The elements of x where the mask holds, in a row; the two broadcast.  The mask is read at once."""
+    def scatter(self, dim: builtins.int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+        """A copy of x with ``src`` written along ``dim``: for dim 0, out[index[i][j]][j] = src[i][j]."""
+    def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """A copy of x with ``src`` added along ``dim``, duplicates accumulate; arguments and errors as ``scatter``."""
+    def scatter_reduce(
+        self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """A copy of x combined with ``src`` along ``dim`` by sum, product, mean, maximum or minimum."""
+    def take(self, index: Tensor) -> Tensor:
+        """Elements of the flattened x by an integer tensor, in its shape; negative ones count from the end."""
+    def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None) -> Tensor:
+        """One element per index along ``dim``, the other axes broadcasting; without ``dim``, of the flattened x."""
+    def count_nonzero(self, dim: Any = None) -> Tensor:
+        """How many elements are not 0 (over ``dim``, or at all), int64."""
+    def nanmean(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """``mean`` of what is not NaN; of nothing else NaN."""
+    def nansum(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
+        """``sum`` with NaN counting 0."""
+    def std(
+        self,
+        dim: Any = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: Any = None,
+    ) -> Tensor:
+        """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors."""
+    def var(
+        self,
+        dim: Any = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: Any = None,
+    ) -> Tensor:
+        """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating."""
     def add_(self, b: Any, *, alpha: Any = 1) -> Tensor:
         """In-place ``add``: writes the result into this tensor and returns it."""
     def sub_(self, b: Any, *, alpha: Any = 1) -> Tensor:
@@ -309,7 +458,7 @@ class Methods:
         """In-place ``floor``: writes the result into this tensor and returns it."""
     def ceil_(self) -> Tensor:
         """In-place ``ceil``: writes the result into this tensor and returns it."""
-    def round_(self) -> Tensor:
+    def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """In-place ``round``: writes the result into this tensor and returns it."""
     def trunc_(self) -> Tensor:
         """In-place ``trunc``: writes the result into this tensor and returns it."""
@@ -381,6 +530,44 @@ class Methods:
         """self += value·a·b."""
     def addcdiv_(self, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
         """self += value·a/b."""
+    def masked_fill_(self, mask: Tensor, value: Any) -> Tensor:
+        """In-place ``masked_fill``: writes the result into this tensor and returns it."""
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """In-place ``masked_scatter``: writes the result into this tensor and returns it."""
+    def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+        """In-place ``index_add``: writes the result into this tensor and returns it."""
+    def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
+        """In-place ``index_copy``: writes the result into this tensor and returns it."""
+    def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
+        """In-place ``index_fill``: writes the result into this tensor and returns it."""
+    def index_put_(self, indices: Any, values: Any, accumulate: builtins.bool = False) -> Tensor:
+        """In-place ``index_put``: writes the result into this tensor and returns it."""
+    def scatter_(self, dim: builtins.int, index: Tensor, src: Any, *, reduce: str | None = None) -> Tensor:
+        """In-place ``scatter``: writes the result into this tensor and returns it."""
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
+        """In-place ``scatter_add``: writes the result into this tensor and returns it."""
+    def scatter_reduce_(
+        self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """In-place ``scatter_reduce``: writes the result into this tensor and returns it."""
+    def cumsum_(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """In-place ``cumsum``: writes the result into this tensor and returns it."""
+    def cumprod_(self, dim: builtins.int, *, dtype: Any = None) -> Tensor:
+        """In-place ``cumprod``: writes the result into this tensor and returns it."""
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place ``tril``: writes the result into this tensor and returns it."""
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
+        """In-place ``triu``: writes the result into this tensor and returns it."""
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """In-place ``addmm``: writes the result into this tensor and returns it."""
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """In-place ``addmv``: writes the result into this tensor and returns it."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """In-place ``addr``: writes the result into this tensor and returns it."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """In-place ``addbmm``: writes the result into this tensor and returns it."""
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """In-place ``baddbmm``: writes the result into this tensor and returns it."""
     def __add__(self, other: Any) -> Tensor:
         """The add operator."""
     def __radd__(self, other: Any) -> Tensor:
@@ -487,6 +674,10 @@ class Methods:
         """This tensor in the dtype of ``other``."""
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """This tensor where the condition holds, else ``other``."""
+    def inverse(self) -> Tensor:
+        """Inverse of square matrices [..., n, n]; inf or NaN for singular ones."""
+    def pinverse(self, rtol: builtins.float | None = None) -> Tensor:
+        """Moore-Penrose pseudo-inverse of [..., m, n]; singular values below rtol times the largest count as 0."""
     def float(self) -> Tensor:
         """This tensor as float32.  Gradient: g cast back."""
     def double(self) -> Tensor:

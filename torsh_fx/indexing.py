@@ -19,7 +19,7 @@ from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRa
 from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axis_of, integer_of
 from .rules.op import OPS
-from .shaping import expand, narrow, permute, reshape, select, unsqueeze
+from .shaping import narrow, permute, reshape, select, unsqueeze
 from .state import here
 from .storage import note_read, note_read_by_trace
 from .tensor import Tensor, apply, apply_view
@@ -294,44 +294,6 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
             raise ArgumentValueError(f"[index_select] a 0-d x takes one index, got shape {list(i.shape)}")
         return reshape(index_select(reshape(t, 1), dim, i), ())
     return apply(OPS["take"], t, i, dim=axis_of("index_select", dim, t.shape))
-
-
-def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """One element per index along ``dim``; other axes broadcast, negative indices count from the end.
-
-    Args:
-        x: any shape and dtype.
-        indices: integers in [-extent, extent of dim), of x's rank.
-        dim: the axis; None takes from the flattened x by the flattened indices.
-
-    Raises:
-        ShapeMismatchError: the ranks differ, or the other axes do not broadcast.
-        OutOfRangeError: the axis or an index is out of range.
-        ArgumentTypeError: the indices are not integers.
-
-    Gradient: scatter-add of g, duplicates accumulate.
-    Source: ``rules.take_along_dim``.
-    Example:
-        >>> x = tensor([[3, 1, 2]])
-        >>> take_along_dim(x, x.argmin(1, keepdim=True), 1).tolist()
-        [[1]]
-    """
-    t, i = operand("take_along_dim", x), operand("take_along_dim", indices)
-    if dim is None:
-        return take_along_dim(reshape(t, -1), reshape(i, -1), 0)
-    axis = axis_of("take_along_dim", dim, t.shape)
-    if t.ndim != i.ndim:
-        raise ShapeMismatchError("[take_along_dim] the indices must have x's rank", expected=t.shape, got=i.shape)
-    shape = list(broadcast_shapes("take_along_dim", _without(t.shape, axis), _without(i.shape, axis)))
-    t = expand(t, *shape[:axis], t.shape[axis], *shape[axis:])
-    i = expand(i, *shape[:axis], i.shape[axis], *shape[axis:])
-    if i.dtype.kind not in "iu":
-        raise ArgumentTypeError(f"[take_along_dim] the indices must be integers, got {i.dtype}")
-    return apply(OPS["take_along_dim"], t, _wrapped(t, axis, cast(i, int64), "take_along_dim"), dim=axis)
-
-
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape[:axis] + shape[axis + 1 :]
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -106,12 +106,13 @@ def _inside(trail: Trail, plan: Any, retain: bool = False) -> dict[int, int]:
     for edge in trail.edges:  # listed, and numbered
         count(edge)
         count(edge)
-    if plan is not None:
-        for vertex in plan.order:
-            count(vertex)
-    for vertex in {id(n): n for n in (*trail.nodes, *(plan.order if plan is not None else ()))}.values():
+    walked = {id(v): v for v in plan.order} if plan is not None else {}
+    for vertex in walked.values():
+        count(vertex)
+    for vertex in ({id(n): n for n in trail.nodes} | walked).values():
         if vertex.filled:
-            lives = retain and vertex.trail is not trail  # what it reads must not be written over
+            # Of an earlier run, or computed by another thread: what it reads must not be written over.
+            lives = vertex.trail is not trail and (retain or id(vertex) not in walked)
             for other in (*vertex.inputs, *vertex.edges, *vertex.runtime):
                 if not lives or (isinstance(other, Node) and other.trail is trail):
                     count(other)

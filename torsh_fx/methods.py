@@ -6,7 +6,25 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import arithmetic, creation, elementary, functional, indexing, inplace, reducing, shaping
+from . import (
+    arithmetic,
+    counting,
+    creation,
+    elementary,
+    functional,
+    indexing,
+    inplace,
+    linalg,
+    ordering,
+    products,
+    rearranging,
+    reducing,
+    scans,
+    scattering,
+    shaping,
+    statistics,
+    writers,
+)
 from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
 from .known import known, known_scalar
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
@@ -31,9 +49,20 @@ _NAMES = {
         "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
         "unbind flip"
     ),
-    reducing: "sum mean var std max min amax amin argmax argmin any all matmul logsumexp log_softmax softmax",
+    reducing: "sum mean max min amax amin argmax argmin any all matmul logsumexp log_softmax softmax",
     functional: "gelu leaky_relu unfold",
-    indexing: "gather index_select take_along_dim masked_fill",
+    indexing: "gather index_select masked_fill",
+    counting: "argwhere bincount histc nonzero unique",
+    linalg: "cholesky det logdet matrix_power norm_of slogdet",
+    ordering: "aminmax argsort kthvalue median mode nanmedian sort topk",
+    products: "addbmm addmm addmv addr baddbmm bmm cross dot inner kron mm mv outer vecdot",
+    rearranging: ("diag diag_embed diagonal fliplr flipud repeat repeat_interleave roll rot90 tile trace tril triu"),
+    scans: "cummax cummin cumprod cumsum logcumsumexp prod",
+    scattering: (
+        "index_add index_copy index_fill index_put masked_scatter masked_select scatter scatter_add scatter_reduce "
+        "take take_along_dim"
+    ),
+    statistics: "count_nonzero nanmean nansum std var",
 }
 FUNCTIONS: tuple[Callable[..., Any], ...] = tuple(
     getattr(module, name) for module, names in _NAMES.items() for name in names.split()
@@ -207,7 +236,7 @@ def _unpickled(value: Any, requires_grad: bool, grad: Any) -> Tensor:
 
 def members() -> dict[str, Any]:
     """Every method, operator and property that Tensor gets from here, by name."""
-    found: dict[str, Any] = {function.__name__: function for function in FUNCTIONS} | inplace.FORMS
+    found: dict[str, Any] = {function.__name__: function for function in FUNCTIONS} | inplace.FORMS | writers.FORMS
     for name, function in _BINARY.items():
         found[f"__{name}__"] = _operator(function)
         found[f"__r{name}__"] = _operator(function, reflected=True)
@@ -242,6 +271,8 @@ def members() -> dict[str, Any]:
         "to": creation.to,
         "type_as": _type_as,
         "where": _where,
+        "inverse": linalg.inv,
+        "pinverse": linalg.pinv,
         "float": _caster(float32, "float"),
         "double": _caster(float64, "double"),
         "half": _caster(float16, "half"),

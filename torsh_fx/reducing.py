@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arithmetic import cast, is_number, operand, pow, sqrt, where
+from .arithmetic import cast, operand
 from .dtypes import as_dtype, get_default_dtype, is_floating
 from .known import quick
 from .rules import ArgumentTypeError
@@ -93,77 +92,6 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
             return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)), keepdim=False)
         return apply(OPS["mean"], t)
     return apply(OPS["mean_dim"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=keepdim)
-
-
-def var(
-    x: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Variance over ``dim`` (all axes if None): Σ(x − mean)²/(count − correction), floating.
-
-    ``correction`` is 1 unless given; ``unbiased`` says 1 or 0, also in the place of ``dim``.
-
-    Raises:
-        ArgumentTypeError: x is not floating, ``correction`` is no number, ``unbiased`` or
-            ``keepdim`` no bool, or both ``correction`` and ``unbiased`` are given.
-        OutOfRangeError: an axis is out of range or repeated.
-
-    Gradient: 2(x − mean)/(count − correction)·g; NaN where no count is left.
-    Source: composed of ``mean``, ``pow`` and ``sum``.
-    Example:
-        >>> var(tensor([1.0, 2.0, 3.0])).item()
-        1.0
-    """
-    return _variance("var", x, dim, unbiased, keepdim, correction)
-
-
-def std(
-    x: Tensor,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Standard deviation over ``dim``, √var, with ``var``'s arguments and errors.
-
-    Gradient: (x − mean)/((count − correction)·std)·g; 0 where the deviation is 0, as in PyTorch.
-    Source: ``rules.sqrt`` of ``var``.
-    Example:
-        >>> std(tensor([1.0, 2.0, 3.0])).item()
-        1.0
-    """
-    spread = _variance("std", x, dim, unbiased, keepdim, correction)
-    none = spread == 0
-    # The root is taken of 1 there, so that its pole never meets the zero below it.
-    return where(none, spread, sqrt(where(none, 1, spread)))
-
-
-def _variance(op: str, x: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Tensor:
-    t, keepdim = operand(op, x), _kept(op, keepdim)
-    if isinstance(dim, bool) and unbiased is None:
-        dim, unbiased = None, dim
-    if unbiased is not None:
-        if correction is not None or not isinstance(unbiased, bool):
-            raise ArgumentTypeError(
-                f"[{op}] takes correction or a bool unbiased, got {shown(correction)} and {shown(unbiased)}"
-            )
-        correction = int(unbiased)
-    correction = 1 if correction is None else correction
-    dims = _dims(op, dim, t) or tuple(range(t.ndim))
-    if isinstance(correction, bool) or not is_number(correction):
-        raise ArgumentTypeError(f"[{op}] correction must be a number, got {shown(correction)}")
-    centred = t - mean(t, dims or None, keepdim=True)
-    count = 1
-    for axis in dims:
-        count *= t.shape[axis] if t.ndim else 1
-    total = sum(pow(centred, 2), dims or None, keepdim=keepdim)
-    left: float = builtins.max(count - correction, 0)
-    return total / left
 
 
 @quick
