@@ -33,7 +33,18 @@ VIEWS: dict[str, View] = {
     "of-a-view": lambda x: x[1].reshape(2, 6)[1, 2:5],
     "deep": lambda x: x.reshape(6, 4)[1:5:2].reshape(2, 2, 2)[1][:, 1],
     "empty": lambda x: x[:, 3:],
+    "diagonal": lambda x: _diagonal(x),
 }
+
+
+def _diagonal(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x.diagonal(1, 1, 2)
+    part = np.diagonal(x, 1, 1, 2)
+    part.flags.writeable = True
+    return part
+
+
 WRITES: dict[str, Callable[[Any], Any]] = {
     "add": lambda v: v.__iadd__(10.0),
     "mul": lambda v: v.__imul__(v + 1),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .record import constant
 from .rules import AutogradError
 from .rules.op import OPS
 from .state import here
@@ -19,7 +22,7 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
     Raises:
         AutogradError: elements of the view share memory, so that a write has no meaning.
     """
-    from .tensor import apply
+    from .tensor import Tensor, apply
 
     base, params = view.base, view.params
     match view.row.name:
@@ -36,7 +39,8 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
         case "stride":
             return apply(OPS["slice_scatter"], base, source, dim=params["dim"], start=0, step=params["step"])
         case "diagonal":
-            return apply(OPS["diagonal_scatter"], base, source, **params)
+            places = np.diagonal(np.arange(base.numel()).reshape(base.shape), **_numpy_names(params))
+            return apply(OPS["put"], base, Tensor(constant(np.ascontiguousarray(places))), source)
         case "expand" if source.numel() == base.numel():
             return apply(OPS["reshape"], source, shape=base.shape)
         case "expand":
@@ -45,6 +49,10 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
                 f"{list(base.shape)} below it, so a write has no meaning; write to a clone()"
             )
     raise AssertionError(f"no write is known through {view.row.name}")
+
+
+def _numpy_names(params: dict[str, Any]) -> dict[str, Any]:
+    return {"offset": params["offset"], "axis1": params["dim1"], "axis2": params["dim2"]}
 
 
 def overwritten(t: Tensor, source: Tensor) -> Tensor:
