@@ -243,6 +243,28 @@ class TestEqualsTheLoop:
         assert recorded(step) == 5  # right, and said
         assert "it changes count of a Adam" in repr(step)
 
+    def test_recording_that_goes_on_is_told_once(self):
+        box = argparse.Namespace(count=0, rate=1.0)
+        x = tx.ones(1)
+
+        def counting():
+            box.count += 1
+            return x * box.count
+
+        step = tx.compile(counting)
+        with pytest.warns(RuntimeWarning, match=r"again and again.*changes count of a Namespace.*in a Tensor") as told:
+            assert [step().item() for _ in range(20)] == list(range(1, 21))
+        assert len(told) == 1
+        rated = tx.compile(lambda: x * box.rate)
+
+        def at(rate):
+            box.rate = rate
+            return rated().item()
+
+        with pytest.warns(RuntimeWarning, match="since rate of a Namespace changes") as told:
+            assert [at(k * 1.0) for k in range(20)] == list(range(20))
+        assert len(told) == 1
+
     def test_a_count_in_python_compiles_nothing_again(self):
         net = Net(4, 3)
         optimizer = Adam(net.parameters(), 0.01, 0)
@@ -683,7 +705,7 @@ class TestNothingIsFrozen:
             assert "generator" in repr(step)
 
     def test_a_numpy_array_that_is_written(self):
-        small, large = np.ones(2, "float32"), np.ones(5000, "float32")
+        small, large = np.ones(2, "float32"), np.ones(50000, "float32")
         x = tx.ones(1)
         first = tx.compile(lambda: x * float(small[0]))
         second = tx.compile(lambda: x * float(large[0]))

@@ -203,10 +203,13 @@ def capture(
         raise
     finally:
         recorder.trail, recorder.capture = outer, None
-    reason = session.reason or watch.reason or watch.changed()
+    reason = session.reason or watch.reason
+    changed = watch.difference()
+    if changed is not None:
+        reason = f"it changes {changed}"
     if recorder.grad != grad:
         reason = "it switches grad mode"
-    elif shared_sources() != sources:
+    elif watch.drawn() or shared_sources() != sources:
         reason = "it draws from a generator of Python's or NumPy's"
     elif inputs.written():
         reason = "it changes a list or dict that is an argument"

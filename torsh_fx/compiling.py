@@ -14,6 +14,7 @@ import functools
 import inspect
 import threading
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -30,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # While a step is recorded its Tensors hold placeholders, so only one is at a time, or replayed.
 _calls = threading.RLock()
 
+PATIENCE = 8  # recordings for a reason that will not go away
 PLANS = 8  # of one step, for different arguments or flags
 
 
@@ -41,6 +43,7 @@ class Compiled:
         self.__wrapped__ = fn
         self._plans: list[Plan] = []
         self._recorded = 0
+        self._again = 0
         self._reason: str | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -67,9 +70,23 @@ class Compiled:
         finally:
             if timed is not None:
                 timed.stop()
+        old = [p for p in self._plans if plan.replaces(p)]
         if self._reason is None:
-            self._plans = [plan, *(p for p in self._plans if not plan.replaces(p))][:PLANS]
+            self._plans = [plan, *(p for p in self._plans if p not in old)][:PLANS]
+        if self._reason is not None or old:
+            self._tell(f"{old[0].watch.difference()} changes" if self._reason is None else self._reason)
         return out
+
+    def _tell(self, why: str) -> None:
+        """Say once that recording has become a habit."""
+        self._again += 1
+        if self._again == PATIENCE:
+            warnings.warn(
+                f"{self._name()} is recorded again and again instead of replayed, since {why}: if that is a number, keep it "
+                "in a Tensor, else pass it as an argument",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -77,10 +94,12 @@ class Compiled:
     def __reduce__(self) -> Any:
         return Compiled, (self.__wrapped__,)  # a copy of a model records its own steps
 
+    def _name(self) -> str:
+        return str(getattr(self, "__qualname__", type(self.__wrapped__).__name__))
+
     def __repr__(self) -> str:
-        each = f"; at each call, since {self._reason}" if self._reason is not None else ""
-        name = getattr(self, "__qualname__", type(self.__wrapped__).__name__)
-        return f"<compiled {name}, recorded {self._recorded} time(s){each}>"
+        each = f", at each call since {self._reason}" if self._reason is not None else ""
+        return f"<compiled {self._name()}, recorded {self._recorded} time(s){each}>"
 
 
 def _run(plan: Plan, found: Any) -> Any:
@@ -119,7 +138,7 @@ def compile(step_fn: F) -> F:
     A step that changes Python's state itself (a counter, ``random.random()``), or meets
     another number at each call, is recorded at each call: about the cost of the loop
     without ``compile``.  In a Tensor a counter or a rate costs nothing; the result's
-    ``repr`` says how often it was recorded.  Printing, the clock and files are seen
+    ``repr`` says how often it was recorded, and a warning if that goes on.  Printing, the clock and files are seen
     while it is recorded only.
 
     Example:
@@ -129,11 +148,11 @@ def compile(step_fn: F) -> F:
         ...     loss = ((w * x) ** 2).sum()
         ...     loss.backward()
         ...     with no_grad():
-        ...         w.sub_(0.1 * w.grad)
+        ...         w.sub_(0.25 * w.grad)
         ...     w.grad = None
         ...     return loss
         >>> step(ones(2)).item(), step(ones(2)).item()
-        (5.0, 3.200000047683716)
+        (5.0, 1.25)
     """
     if not callable(step_fn):
         raise ArgumentTypeError(f"compile takes a function, got {type(step_fn).__name__}")

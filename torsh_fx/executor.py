@@ -50,7 +50,7 @@ def force(node: Node) -> Any:
         here().attempt.look(node)
     if node.value is None:
         run([node])
-    with donating:
+    with _lock:  # no longer than another thread takes to write over it, see ``replaying``
         return node.value
 
 
@@ -82,7 +82,10 @@ def flush(back: Back | None = None, cause: str = "a read") -> None:
         recorder.attempt.give_up()
     if trail.nodes or back is not None:
         recorder.trail = Trail()
-        _run(trail, back, cause)
+        try:
+            _run(trail, back, cause)
+        finally:
+            trail.over = True
 
 
 # NOTE [threads]: a thread may read what another one has pending, and finds its way by
@@ -106,8 +109,7 @@ def _run(trail: Trail, back: Back | None, cause: str) -> None:
 def _choose(trail: Trail, back: Back | None, cause: str, traced: bool) -> tuple[Needs, bool, explaining.Timed | None]:
     """What is needed of the trail and the program for it; was the pair known, and a clock if the program is new."""
     event = trail.event
-    with donating:
-        trail.arrays = [leaf.value for leaf in trail.leaves]
+    trail.arrays = [leaf.value for leaf in trail.leaves]
     who = held(trail)
     needed = None if traced else event.runs.get(who)
     known = needed is not None
@@ -151,7 +153,9 @@ def _execute(
                 found, box = box[0], []  # not to be committed before it is known to be right
                 _check(trail.guards, found[len(found) - program.n_guards :])
                 box.append(jax.block_until_ready(found))
-        except jax.errors.JaxRuntimeError as error:  # out of memory, a callback that raised
+        except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
+            if not by_xla(error):
+                raise
             raise TorshError(f"XLA could not run the recorded program: {error}{_lost(trail, program)}") from error
     finally:
         if box:
@@ -162,6 +166,14 @@ def _execute(
                 raise
         if timed is not None:
             timed.stop()
+
+
+def by_xla(error: Exception) -> bool:
+    """Is it XLA's, rather than that of Python code which is traced?  At dispatch a status is a ValueError."""
+    return isinstance(error, jax.errors.JaxRuntimeError) or str(error).startswith(_STATUSES)
+
+
+_STATUSES = ("INTERNAL: ", "INVALID_ARGUMENT: ", "RESOURCE_EXHAUSTED: ", "UNKNOWN: ", "FAILED_PRECONDITION: ")
 
 
 def _shielded(commit: Callable[..., None], *args: Any) -> None:
@@ -199,10 +211,11 @@ def _commit(trail: Trail, needed: Needs, back: Back | None, found: Sequence[Any]
             _cut_loose(trail, needed)
         for place, kind, value in zip(program.kept, program.kinds, found, strict=False):
             node = nodes[place]
-            if node.trail is trail:  # else another thread was faster
+            if node.trail is trail:  # else it was done before an interrupt
                 if not known:
                     node.serial = trail.serial(node.code)
-                node.value = value
+                if node.value is None:  # else another thread was faster
+                    node.value = value
                 node.kind = kind
                 node.trail = None
         for place in needed.freed:
@@ -273,8 +286,11 @@ def _run_elsewhere(wanted: Sequence[Node]) -> None:
         _run(trail, None, "a read")
     with _lock:
         for node in originals:
-            if node.value is None:  # else its own thread was faster
-                node.value, node.serial, node.trail = copies[id(node)].value, node.serial, None
+            if node.value is not None:
+                continue  # its own thread was faster
+            node.value = copies[id(node)].value
+            if node.trail is None or node.trail.over:  # else its thread still goes by where it is on that trail
+                node.serial, node.trail = node.serial, None
                 if not node.edges:
                     node.inputs = node.runtime = ()
 
@@ -351,6 +367,3 @@ def backward_lock() -> Any:
 
 
 _backward_lock = threading.RLock()
-
-# Held from finding that nobody has an array to writing over its memory, and to take a value.
-donating = threading.RLock()

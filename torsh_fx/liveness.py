@@ -111,7 +111,7 @@ def _inside(trail: Trail, plan: Any, retain: bool = False) -> dict[int, int]:
         count(vertex)
     for vertex in ({id(n): n for n in trail.nodes} | walked).values():
         if vertex.filled:
-            # Of an earlier run, or computed by another thread: what it reads must not be written over.
+            # Of an earlier run: what it reads must not be written over.
             lives = vertex.trail is not trail and (retain or id(vertex) not in walked)
             for other in (*vertex.inputs, *vertex.edges, *vertex.runtime):
                 if not lives or (isinstance(other, Node) and other.trail is trail):

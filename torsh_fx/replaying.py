@@ -21,7 +21,7 @@ import numpy as np
 
 from .creation import as_tensor
 from .dtypes import get_default_dtype
-from .executor import _check, _lost, _shielded, donating, run
+from .executor import _check, _lock, _lost, _shielded, by_xla, run
 from .graph import Guard, Node, leaf
 from .program import Program
 from .rules import TorshError
@@ -335,7 +335,7 @@ class Plan:
                 ints = ints.copy()
                 for generator, at in self.draws:
                     ints[at : at + 2] = generator.draw()
-            with donating if self.over is not None else _nothing:
+            with _lock if self.over is not None else _nothing:
                 nodes = list(map(_node, cells))
                 arrays = list(map(_value, nodes))
                 if any(map(is_, arrays, repeat(None))):
@@ -360,7 +360,7 @@ class Plan:
                     _check(self.guards, values[len(values) - program.n_guards :])
                     box.append(jax.block_until_ready(values))
             except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
-                if isinstance(error, ValueError) and not str(error).startswith("INTERNAL"):
+                if not by_xla(error):
                     raise
                 raise TorshError(
                     f"XLA could not run the compiled step: {error}{_lost(cast(Any, numbers), program)}"

@@ -43,6 +43,9 @@ class Recorder:
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
         self._set_mode()
 
+    def __del__(self) -> None:  # its thread has ended
+        self.trail.over = True
+
     def _set_mode(self) -> None:
         # Part of every key that a trail is walked by; with a tape or the eager switch no way is known.
         # Inside an attempt the short ways that skip its questions must not be taken.

@@ -143,6 +143,7 @@ class Trail:
         "marked",
         "nodes",
         "numbered",
+        "over",
         "period",
     )
 
@@ -161,6 +162,7 @@ class Trail:
         self.marked = False  # has it regions?  See ``regions``
         self.breaks: list[tuple[int, int]] = []
         self.period = 0  # after how many ops they repeat, once that was looked at
+        self.over = False  # it was run, or never will be
         self.limit = LIMIT  # bytes of inputs at which it is looked at
 
     # -- operands ---------------------------------------------------------------------

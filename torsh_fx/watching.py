@@ -24,7 +24,7 @@ import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dis import get_instructions
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, call, is_, itemgetter
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ import numpy as np
 from .graph import Node
 from .tensor import Tensor
 
-LARGE = 4096  # elements of a container, or bytes of an array, that are looked at in each call
+LARGE = 4096  # elements of a container that are looked at in each call
+BYTES = 1 << 16  # and of an array
 MANY = 20_000  # things in all
 
 MISSING = object()
@@ -56,9 +57,14 @@ class Names(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def names_of(code: types.CodeType) -> Names:
-    """The globals that ``code`` names, with all that is defined in it, and its attributes and strings."""
-    found = {i.argval for i in get_instructions(code) if "GLOBAL" in i.opname or i.opname.endswith("_NAME")}
-    attributes = set(code.co_names) | {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
+    """The globals and the attributes that ``code`` names, with all that is defined in it."""
+    found: set[str] = set()
+    attributes: set[str] = set()
+    for i in get_instructions(code):
+        if "ATTR" in i.opname or "METHOD" in i.opname or i.opname == "IMPORT_FROM":
+            attributes.add(i.argval)
+        elif "GLOBAL" in i.opname or i.opname.endswith("_NAME"):
+            found.add(i.argval)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             inner = names_of(const)
@@ -135,15 +141,18 @@ class Watch:
             return False
         return not self._arrays or all(a.tobytes() == content for a, content in self._arrays)
 
-    def changed(self) -> str | None:
+    def difference(self) -> str | None:
         """What is not as it was, in words; None if everything is."""
         if self.holds():
-            drawn = any(_state(g) != state for g, state in self._sources)
-            return "it draws from a generator of Python's or NumPy's" if drawn else None
+            return None
         for (space, name, label), value in zip(self._looked_up, self._first, strict=True):
             if not same(space.get(name, MISSING), value):
-                return f"it changes {name} of {label}"
-        return "it changes a variable or container that it uses"
+                return f"{name} of {label}"
+        return "a variable or container that it uses"
+
+    def drawn(self) -> bool:
+        """Was a generator of Python's or NumPy's used that is reached?"""
+        return any(_state(g) != state for g, state in self._sources)
 
     def _grouped(self) -> tuple[list[Any], list[Any], list[tuple[Any, str]]]:
         """What is looked up, by where: all names of one place at once, and names that are nowhere yet."""
@@ -252,7 +261,7 @@ class Watch:
         if _of_library(module) and not fn.__code__.co_filename.startswith("<doctest"):
             return
         found = names_of(fn.__code__)
-        self._names |= found.attributes
+        self._names |= found.attributes | (found.globals & _WHOLE)
         for name in sorted(found.globals):
             if name in fn.__globals__ or name not in _builtins:
                 if name not in fn.__globals__ and name in sys.modules:  # imported inside
@@ -316,8 +325,13 @@ class Watch:
             return
         if isinstance(value, (dict, types.MappingProxyType)):
             self._sizes.append(value)
-            self._views += [value.keys(), value.values()]
-            self._reach_all((*value.keys(), *value.values()) if deep else (), label)
+            self._views.append(value.keys())  # their order, too
+            if deep and all(map(isinstance, value, repeat(str))):
+                for name in value:
+                    self._watch_name(value, name, label)
+            else:
+                self._views.append(value.values())
+                self._reach_all((*value.keys(), *value.values()) if deep else (), label)
             return
         if not isinstance(value, tuple):
             self._sizes.append(value)
@@ -325,7 +339,7 @@ class Watch:
         self._reach_all(value, label)
 
     def _array(self, value: np.ndarray[Any, Any]) -> None:
-        if value.dtype.hasobject or (value.nbytes > LARGE and value.flags.writeable):
+        if value.dtype.hasobject or (value.nbytes > BYTES and value.flags.writeable):
             self.reason = f"it uses a NumPy array of {value.nbytes} bytes, which anybody may write"
         elif value.flags.writeable or value.base is not None:
             self._arrays.append((value, value.tobytes()))
