@@ -126,9 +126,14 @@ class TestReport:
         assert tx.explain().counts["programs run"] - before == 4
 
     def test_a_block_that_raises_is_closed(self):
-        with pytest.raises(ZeroDivisionError), tx.explain() as report:
-            read(3)
-            raise ZeroDivisionError
+        def failing() -> None:
+            with report:
+                read(3)
+                raise ZeroDivisionError
+
+        report = tx.explain()
+        with pytest.raises(ZeroDivisionError):
+            failing()
         read(3)
         assert sum(report.lines.values()) == 1
 

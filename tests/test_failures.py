@@ -137,7 +137,8 @@ class TestCtrlC:
     def test_with_synchronous_dispatch(self):
         env, here = dict(os.environ), os.path.dirname(__file__)
         script = (
-            "import sys, jax; jax.config.update('jax_cpu_enable_async_dispatch', False); sys.path.insert(0, sys.argv[1]);"
+            "import sys, jax; jax.config.update('jax_cpu_enable_async_dispatch', False);"
+            "sys.path.insert(0, sys.argv[1]);"
             "from test_failures import TestCtrlC; TestCtrlC().test_at_any_moment_of_a_step(True)"
         )
         ran = subprocess.run([sys.executable, "-c", script, here], env=env, capture_output=True, text=True, timeout=300)

@@ -82,8 +82,8 @@ class Compiled:
         self._again += 1
         if self._again == PATIENCE:
             warnings.warn(
-                f"{self._name()} is recorded again and again instead of replayed, since {why}: if that is a number, keep it "
-                "in a Tensor, else pass it as an argument",
+                f"{self._name()} is recorded again and again instead of replayed, since {why}: if that is a number, "
+                "keep it in a Tensor, else pass it as an argument",
                 RuntimeWarning,
                 stacklevel=4,
             )

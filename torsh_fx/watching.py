@@ -297,7 +297,8 @@ class Watch:
             self._spaces.append((base.__dict__, f"class {base.__name__}", set()))
             for name, member in list(vars(base).items()):
                 if name.startswith("__") and name not in _AT_BIRTH and isinstance(member, types.FunctionType):
-                    self._reach(member, name)
+                    if member.__code__.co_filename != "<string>":  # a data class's, which names all there is
+                        self._reach(member, name)
 
     def _object(self, value: Any, label: str) -> None:
         """An object of a user's class: what the code names of it."""
