@@ -66,7 +66,7 @@ def matmul(a: Array, b: Array, *, precision: str | None = None) -> Array:
 
     Gradient: (g·bᵀ, aᵀ·g), summed over the batch axes an operand was broadcast
     along; where an operand has no batch axes, on flattened 2-D products, which
-    XLA runs faster on CPU (``tests/benchmarks/bench_step.py`` shows by how much).
+    XLA runs faster on CPU (``tests/benchmarks/run.py`` shows by how much).
     Source: Giles, Collected matrix derivative results, 2008.
     Example:
         >>> matmul(jnp.ones((2, 3), jnp.float32), jnp.ones(3, jnp.float32)).tolist()

@@ -262,6 +262,8 @@ class TestErrors:
             assert elsewhere(tx.gather(x, 0, tx.tensor([0, k])) * 1.0) == [1.0, k + 1.0]
             assert elsewhere(tx.gather(x, 0, tx.tensor([0, k]) + 0) * 1.0) == [1.0, k + 1.0]
             assert "out of range" in elsewhere(tx.gather(x, 0, tx.tensor([0, k]) + 4) * 1.0)
+        with pytest.raises(tx.OutOfRangeError):  # it was called here, so it is told here as well
+            tx.clear_cache()
 
 
 class TestThreads:

@@ -301,10 +301,12 @@ def clear_cache() -> None:
     Example:
         >>> clear_cache()
     """
-    flush(cause="clear_cache()")
-    CACHE.clear()
-    forget_segments()
-    here().trail = Trail()
+    try:
+        flush(cause="clear_cache()")
+    finally:
+        CACHE.clear()
+        forget_segments()
+        here().trail = Trail()
 
 
 def adopt(trail: Trail, node: Node) -> None:
