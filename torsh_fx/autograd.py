@@ -301,7 +301,8 @@ def _seed(root: Tensor, gradient: Any) -> Tensor:
                 f"backward() of a tensor of shape {list(root.shape)} needs a gradient of that shape; "
                 "only one element has an implicit one"
             )
-        gradient = ones_node(root._node.aval)
+        capture = here().capture
+        gradient = ones_node(root._node.aval) if capture is None else capture.ones(root._node.aval)
         return Tensor(gradient)
     from .creation import as_tensor
 
@@ -323,11 +324,6 @@ def ones_node(aval: Any) -> Node:
     if aval not in _ones:
         _ones[aval] = constant(np.ones(aval.shape, aval.dtype))
     return _ones[aval]
-
-
-def implicit_seeds() -> list[Node]:
-    """All nodes that ``ones_node`` gave."""
-    return list(_ones.values())
 
 
 def _must_emit(plan: Plan, create_graph: bool) -> bool:

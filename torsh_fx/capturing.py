@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import jax
 
 from . import executor, explaining
-from .autograd import implicit_seeds
 from .graph import Guard, Node, Slot, caller_line, is_ours, next_serial
 from .liveness import Needs, needs
-from .program import build
+from .program import build, ones_of
 from .programs import CACHE
 from .random import Generator
 from .replaying import Found, Inputs, Plan, Ref, Step, Tree
@@ -82,15 +81,15 @@ class Before(NamedTuple):
 class Capture:
     """What the recorder asks and tells while a step is captured."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, plan: Plan, found: Found) -> None:
         self.trail = Trail()
         self.born = next_serial()
         self.reason: str | None = None  # why the step cannot be replayed
         self.draws: list[tuple[Generator, int]] = []
         self.sets = False  # the step sets a generator's state
         self.states: dict[Generator, tuple[int, int]] = {}  # of generators, before the first draw
-        self.things = [*found.things, *found.stored]
-        self.cells = found.cells
+        self.things = [*plan.captured, *found.others, *found.stored]
+        self.cells = plan.own + found.late
         self.before = [
             Before(t, c.node, _seen(t), t._edge, None if t._slot is None else t._slot.grad, t._retains, t._stop)
             for t, c in zip(self.things, self.cells, strict=True)
@@ -116,6 +115,10 @@ class Capture:
         if t._node.serial < self.born:
             self.reason = "it reads a Tensor that it reaches in a way that cannot be followed"
 
+    def ones(self, aval: Any) -> Node:
+        """The implicit seed of a backward, as an op of the step."""
+        return self.trail.extend(ones_of(aval), (), (), (), None, None)
+
     def note_array(self, filename: str) -> None:
         """Code in that file made a Tensor of a NumPy array."""
         if not is_ours(filename):  # ``arange`` makes one of numbers
@@ -127,7 +130,7 @@ class Capture:
             self.reason = "it draws from a generator whose state is an array"
             return
         self.states.setdefault(generator, (seed, counter))
-        self.draws.append((generator, len(self.trail.ints)))
+        self.draws.append((generator, self.trail.event.n_ints))
 
     def seeds(self, generator: Generator) -> None:
         """``generator`` is about to be given another state."""
@@ -187,8 +190,8 @@ def capture(
         t._node  # noqa: B018  a view is derived now, not in the step
     plan = Plan(watch, inputs, around)
     found = plan.start(inputs)
-    executor.run([n for n in (c.node for c in found.cells) if n.value is None])
-    session = Capture(found)
+    executor.run([n for n in (c.node for c in plan.own + found.late) if n.value is None])
+    session = Capture(plan, found)
     sources = shared_sources()
     outer, grad = recorder.trail, recorder.grad
     recorder.trail, recorder.capture = session.trail, session
@@ -230,6 +233,7 @@ class _Reading:
         self.session = session
         self.trail = session.trail
         self.found = found
+        self.things = session.things[: len(session.things) - len(found.stored)]
         self.numbers: dict[int, int] = {}  # of Tensors
         self.cells: dict[int, int] = {}  # storage -> number of the first Tensor that has it
         for k, (t, c) in enumerate(zip(session.things, session.cells, strict=True)):
@@ -249,7 +253,7 @@ class _Reading:
                 writes.append((k, self._value(node)))
         self._check_views({k for k, _ in writes})
         cleared, graded = [], []
-        for k, t in enumerate(self.found.things):
+        for k, t in enumerate(self.things):
             before, after = self.session.before[k].grad, None if t._slot is None else t._slot.grad
             if after is None and before is not None:
                 cleared.append(k)
@@ -292,7 +296,7 @@ class _Reading:
                 self.session.reason = "a gradient has a history, or is a view"
 
     def _check_views(self, written: set[int]) -> None:
-        for t in self.found.things:
+        for t in self.things:
             if t._view is not None and self.cells[id(root_of(t)._cell)] in written:
                 self.session.reason = "it writes a Tensor of which another is a view"
 
@@ -339,13 +343,12 @@ class _Reading:
 
     def _sources(self) -> tuple[tuple[int, ...], tuple[Cell, ...]]:
         owners = {id(a): self.cells[key] for key, a in self.session.arguments.items()}
-        seeds = {id(n) for n in implicit_seeds()}
         sources: list[int] = []
         constants: list[Cell] = []
         for node in self.trail.leaves:
             owner = owners.get(id(node))
             if owner is None:
-                if node.serial < self.session.born and id(node) not in seeds:
+                if node.serial < self.session.born:
                     self.session.reason = "it uses a Tensor that it reaches in a way that cannot be followed"
                 owner = ~len(constants)
                 constants.append(Cell(node))

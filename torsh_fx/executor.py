@@ -142,18 +142,20 @@ def _execute(
     box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
     try:
         try:
+            first = not program.ran
             with jax.enable_x64(True):
                 if traced:
                     freeze((*trail.nodes, *trail.leaves))
                     with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
-                        program.run(trail, box, traced)
+                        intact = program.run(trail, box, traced)
                 else:
-                    program.run(trail, box, traced)
-            if program.n_guards or program.careful:
+                    intact = program.run(trail, box, traced)
+            if intact and (first or program.n_guards or program.careful):
                 found, box = box[0], []  # not to be committed before it is known to be right
                 _check(trail.guards, found[len(found) - program.n_guards :])
                 box.append(jax.block_until_ready(found))
         except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
+            program.ran = False
             if not by_xla(error):
                 raise
             raise TorshError(f"XLA could not run the recorded program: {error}{_lost(trail, program)}") from error

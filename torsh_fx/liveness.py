@@ -154,6 +154,7 @@ def _graph(
             continue
         graph.add(place)
         event = events[place]
+        inputs |= _entered_edges(trail, event)
         if event.call.missing() is not None:  # a backward that comes here will say so, and read nothing
             stack += _edge_places(trail, event)
             continue
@@ -177,6 +178,12 @@ def _edge_places(trail: Trail, event: Event) -> list[int]:
             if not edge.is_leaf and edge.trail is trail:
                 found.append(edge.code >> 1)
     return found
+
+
+def _entered_edges(trail: Trail, event: Event) -> set[int]:
+    """Inputs that an op's gradients go to: their own rules may read their values, as tanh's does."""
+    edges = [trail.edge_at(code) for code, takes in zip(event.codes, event.mask, strict=True) if takes]
+    return {trail.inputs[e] for e in edges if e in trail.inputs}
 
 
 def _edges_of(trail: Trail, graph: set[int]) -> set[int]:

@@ -26,6 +26,7 @@ from .stats import counts
 from .trail import where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
+SPARED = 1 << 28  # bytes that a first run may take more for not writing over anything
 SEGMENT = 60  # steps of a segment, about: small enough to compile fast, large enough to be worth a call
 
 _compiled: LRU[Any, Any] = LRU(4096)
@@ -83,21 +84,32 @@ class Program:
     room: tuple[Any, ...] = ()  # avals of what comes out
     kinds: tuple[int, ...] = ()  # and of kept values, as numbers
 
-    def run(self, trail: Any, box: list[Any], traced: bool) -> None:
-        """Put the list of what comes out into ``box``."""
+    def run(self, trail: Any, box: list[Any], traced: bool) -> bool:
+        """Put the list of what comes out into ``box``; does everything that went in still exist?
+
+        The first time it writes over copies: if there is no memory for it, nothing is lost.
+        """
         arrays = trail.arrays
         f = self._vector(trail.floats, np.float64, "_floats", traced) if trail.floats else None
         i = self._vector(trail.ints, np.int64, "_ints", traced) if trail.ints else None
         if self.whole:  # takes and gives everything in order
             donated = [arrays[k] for k in self.donated]
             given = [arrays[k] for k in self.given] if donated else arrays
-            with _USUAL if self.ran or not donated else _interrupts_later():
+            if self.ran or not donated:
+                box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
+                self.ran = True
+                return not donated
+            spared = sum(a.nbytes for a in donated) <= SPARED
+            if spared:
+                places = [a.sharding if a.committed else None for a in donated]
+                donated = jax.device_put(donated, places, may_alias=False)
+            with _interrupts_later():
                 box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
             self.ran = True
-            return
+            return spared
         if not self.known:
             box.append(opbyop.interpret(self.loose, self.outputs, trail))
-            return
+            return True
         values: dict[int, Any] = {~k: a for k, a in enumerate(arrays)}
         floats, ints = np.array(trail.floats, np.float64), np.array(trail.ints, np.int64)
         for s in self.segments:
@@ -108,6 +120,8 @@ class Program:
             for r in s.last:
                 del values[r]
         box.append([values[p] for p in self.outputs])
+        self.ran = True
+        return True
 
     def _vector(self, numbers: list[Any], dtype: Any, memo: str, traced: bool) -> Any:
         """Numbers as one array; what did not change since the last run is on the device already."""
@@ -119,9 +133,6 @@ class Program:
         if self.whole and not traced:
             setattr(self, memo, (list(numbers), jax.numpy.asarray(fresh)))
         return fresh
-
-
-_USUAL = contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -275,18 +286,28 @@ class _Ones:
     _known: ClassVar[dict[Any, _Ones]] = {}
     name = "ones"
     n = 0
-    present: tuple[str, ...] = ()
+    foreign = False
+    avals = present = ()
 
     def __new__(cls, aval: Any) -> _Ones:
         if aval not in cls._known:
             made = cls._known[aval] = super().__new__(cls)
-            made.aval = aval
+            made.aval = made.out = aval
         return cls._known[aval]
 
     aval: Any
+    out: Any
+
+    def describe(self, runtime: dict[str, Any]) -> str:
+        return self.name
 
     def forward(self) -> Any:
         return jnp.ones(self.aval.shape, self.aval.dtype)
+
+
+def ones_of(aval: Any) -> Any:
+    """A call without operands that gives ones: XLA sees that they are."""
+    return _Ones(aval)
 
 
 class _Bounds:

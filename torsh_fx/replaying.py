@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from operator import attrgetter, is_, itemgetter
 from typing import Any, NamedTuple, cast
@@ -117,11 +117,11 @@ class Inputs:
 
 
 class Found(NamedTuple):
-    """The Tensors of a call."""
+    """The Tensors of a call that its plan does not know yet."""
 
-    things: list[Tensor]  # those the step reaches, then other arguments
-    stored: list[Tensor]  # gradients that are stored in them
-    cells: list[Cell]  # of both, each once
+    others: list[Tensor]  # arguments, and what is below them if they are views
+    stored: list[Tensor]  # gradients that are stored, in what the step reaches or in those
+    late: list[Cell]  # of both
 
 
 class Ref(int):
@@ -209,9 +209,10 @@ class Plan:
             self.edges += repeat(None, len(self.slots))
         self.own_ids = frozenset(map(id, self.own))
         found, self.order, self.kinds = self._located(inputs, list(map(_grad, self.slots)))
-        self.partition = _partition(found.cells)
-        self.distinct = self.partition == list(range(len(found.cells)))
-        self.homes = _homes(found.cells)
+        cells = self.own + found.late
+        self.partition = _partition(cells)
+        self.distinct = self.partition == list(range(len(cells)))
+        self.homes = _homes(cells)
         return found
 
     # -- what a call must find ---------------------------------------------------------------
@@ -240,30 +241,29 @@ class Plan:
         found, order, kinds = self._located(inputs, grads)
         if order != self.order or kinds != self.kinds:
             return None
-        cells = found.cells
         for g in found.stored:
             if g._edge is not None or g._view is not None:
                 return None
-        if len(cells) > len(self.own) and not self._share_alike(cells):
+        if found.late and not self._share_alike(found.late):
             return None
-        if placed and _homes(cells) != self.homes:
+        if placed and _homes(self.own + found.late) != self.homes:
             return None
-        if anything_frozen and any(is_frozen(cells[c].node) for c, _ in self.step.writes):
+        if anything_frozen and any(is_frozen(self._cell(c, found).node) for c, _ in self.step.writes):
             return None  # recording it anew says what is wrong
         return found
 
-    def _share_alike(self, cells: list[Cell]) -> bool:
+    def _share_alike(self, late: list[Cell]) -> bool:
         if self.distinct:
-            late = list(map(id, cells[len(self.own) :]))
-            return len({*late}) == len(late) and self.own_ids.isdisjoint(late)
-        return _partition(cells) == self.partition
+            ids = list(map(id, late))
+            return self.own_ids.isdisjoint(ids) and len({*ids}) == len(ids)
+        return _partition(self.own + late) == self.partition
 
     def _located(self, inputs: Inputs, grads: list[Tensor | None]) -> tuple[Found, list[int], list[Any]]:
-        """All Tensors, each argument's number, and what each one must have in common with that of another call."""
-        things, cells, stored = self.captured.copy(), self.own.copy(), []
+        """The Tensors, each argument's number, and what each must have in common with that of another call."""
+        found, stored, late = [], [], []
         order: list[int] = []
         kinds: list[Any] = []
-        numbers = self.number_of
+        numbers, own = self.number_of, len(self.own)
         others: dict[int, int] = {}
         if not self.all_bare:
             stored += [g for g in grads if g is not None]
@@ -273,20 +273,31 @@ class Plan:
             if number is None:
                 number = others.get(key)
             if number is None:
-                number = others[key] = len(things)
+                number = others[key] = own + len(found)
                 if t._view is not None:
                     t._node  # noqa: B018  derived anew if its base was written
                 grad = None if t._slot is None else t._slot.grad
                 if grad is not None:
                     stored.append(grad)
                 cell = t._cell
-                things.append(t)
-                cells.append(cell)
+                found.append(t)
+                late.append(cell)
                 kinds.append((cell.node.aval, t._edge.__class__, t._view is None, grad is None))
             order.append(number)
         if stored:
-            cells += [g._cell for g in stored]
-        return Found(things, stored, cells), order, kinds
+            late += [g._cell for g in stored]
+        return Found(found, stored, late), order, kinds
+
+    def _cell(self, number: int, found: Found) -> Cell:
+        own = len(self.own)
+        return self.own[number] if number < own else found.late[number - own]
+
+    def _thing(self, number: int, found: Found) -> Tensor:
+        for part in (self.captured, found.others, found.stored):
+            if number < len(part):
+                return part[number]
+            number -= len(part)
+        raise IndexError(number)
 
     # -- what it does ----------------------------------------------------------------------
 
@@ -309,15 +320,17 @@ class Plan:
         self.picked = None if order == list(range(len(program.kept))) else order
         # Overwritten storage whose memory the program takes over: (input, value).
         input_of = {step.sources[k]: k for k in program.donated}
-        self.inplace = [(input_of[c], c, v) for c, v in step.writes if c in input_of and v >= 0]
-        self.others = [(c, v) for c, v in step.writes if not (c in input_of and v >= 0)]
+        own = len(self.own)
+        at_once = {c for c, v in step.writes if c in input_of and v >= 0 and c < own}
+        self.inplace = [(input_of[c], self.own[c], v) for c, v in step.writes if c in at_once]
+        self.others = [(c, v) for c, v in step.writes if c not in at_once]
         over = list(program.donated)
         self.over: Any = itemgetter(*over, over[0]) if over else None  # the first twice: of one alone it gives no tuple
         self.alone = [_ALONE + (k in (0, len(over))) for k in range(len(over) + 1)]
         known = [*self.own, *step.constants]
-        own, late = len(self.own), known[0] if known else None  # any cell, where that of an argument will be
+        late = known[0] if known else None  # any cell, where that of an argument will be
         self.cells = [step.constants[~s] if s < 0 else known[s] if s < own else late for s in step.sources]
-        self.late = [(k, s) for k, s in enumerate(step.sources) if s >= own]
+        self.late = [(k, s - own) for k, s in enumerate(step.sources) if s >= own]
 
     def run(self, found: Found) -> Any:
         """Do the step; nothing is written unless all of it is there."""
@@ -325,7 +338,7 @@ class Plan:
         if self.late:
             cells = cells.copy()
             for k, c in self.late:
-                cells[k] = found.cells[c]
+                cells[k] = found.late[c]
         before = [(g, g.get_state()) for g, _ in self.draws]
         box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
         out: list[Any] = []
@@ -386,41 +399,46 @@ class Plan:
         step = self.step
         if self.picked is not None:
             values = [values[k] for k in self.picked]
-        cells, avals = found.cells, step.avals
+        avals = step.avals
         if alone:  # nobody holds these nodes: they may show the new value themselves
-            for k, c, v in self.inplace:
+            for k, cell, v in self.inplace:
                 nodes[k].value = values[v]
-                cells[c].version += 1
+                cell.version += 1
         for c, v in self.others if alone else step.writes:
-            cells[c].node = leaf(values[v], avals[v]) if v >= 0 else nodes[~v]
-            cells[c].version += 1
-        things = found.things
+            cell = self._cell(c, found)
+            cell.node = leaf(values[v], avals[v]) if v >= 0 else nodes[~v]
+            cell.version += 1
         for k in step.cleared:
-            things[k]._slot.grad = None  # type: ignore[union-attr]
-        known = [*things, *found.stored]
+            self._thing(k, found)._slot.grad = None  # type: ignore[union-attr]
+        known = len(self.own) + len(found.late)
+        fresh: list[Tensor] = []
+
+        def thing(number: int) -> Tensor:
+            return fresh[number - known] if number >= known else self._thing(number, found)
+
         for alias, v in step.fresh:
             if alias:
-                known.append(known[v].detach())
+                fresh.append(thing(v).detach())
             else:
                 made = new(Tensor)
                 made._at = leaf(values[v], avals[v]) if v >= 0 else nodes[~v]
-                known.append(made)
+                fresh.append(made)
         for k, number in step.graded:
-            things[k]._slot.grad = known[number]  # type: ignore[union-attr]
-        out[:] = [rebuilt(step.returned, known)]
+            self._thing(k, found)._slot.grad = thing(number)  # type: ignore[union-attr]
+        out[:] = [rebuilt(step.returned, thing)]
 
 
-def rebuilt(template: Any, known: list[Tensor]) -> Any:
+def rebuilt(template: Any, thing: Callable[[int], Tensor]) -> Any:
     """What a step returns, with this call's Tensors."""
     kind = template.__class__
     if kind is Ref:
-        return known[template]
+        return thing(template)
     if kind is list or kind is tuple:
-        return kind([rebuilt(t, known) for t in template])
+        return kind([rebuilt(t, thing) for t in template])
     if kind is dict:
-        return {k: rebuilt(t, known) for k, t in template.items()}
+        return {k: rebuilt(t, thing) for k, t in template.items()}
     if kind is Tree:
-        return template.rebuilt(known)
+        return template.rebuilt(thing)
     return template
 
 
@@ -430,6 +448,6 @@ class Tree(NamedTuple):
     structure: Any
     parts: list[Any]
 
-    def rebuilt(self, known: list[Tensor]) -> Any:
+    def rebuilt(self, thing: Callable[[int], Tensor]) -> Any:
         """The same with this call's Tensors."""
-        return jax.tree.unflatten(self.structure, [rebuilt(p, known) for p in self.parts])
+        return jax.tree.unflatten(self.structure, [rebuilt(p, thing) for p in self.parts])

@@ -296,9 +296,10 @@ class Watch:
             self._seen[id(base)] = base
             self._spaces.append((base.__dict__, f"class {base.__name__}", set()))
             for name, member in list(vars(base).items()):
-                if name.startswith("__") and name not in _AT_BIRTH and isinstance(member, types.FunctionType):
-                    if member.__code__.co_filename != "<string>":  # a data class's, which names all there is
-                        self._reach(member, name)
+                if not name.startswith("__") or name in _AT_BIRTH or not isinstance(member, types.FunctionType):
+                    continue
+                if member.__code__.co_filename != "<string>":  # a data class's, which names all there is
+                    self._reach(member, name)
 
     def _object(self, value: Any, label: str) -> None:
         """An object of a user's class: what the code names of it."""
