@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .broadcast import Shape
 from .call import Aval, Call
@@ -182,12 +183,12 @@ def _(g: Grad, avals: tuple[Aval, ...], dim: int, start: Array, step: int) -> Ar
 
 @linear(
     samples=samples(
-        Sample((values(3, 2), jnp.array([0, 4]), values(2))),
-        Sample((values(4), jnp.array([[1], [3]]), values(2, 1))),
+        Sample((values(3, 2), np.array([0, 4]), values(2))),
+        Sample((values(4), np.array([[1], [3]]), values(2, 1))),
     ),
     errors=lambda: [
-        Fails((values(3), jnp.array([3]), values(1)), {}, OutOfRangeError, "index 3"),
-        Fails((values(3), jnp.array([0, 1]), values(1)), {}, ShapeMismatchError, "put"),
+        Fails((values(3), np.array([3]), values(1)), {}, OutOfRangeError, "index 3"),
+        Fails((values(3), np.array([0, 1]), values(1)), {}, ShapeMismatchError, "put"),
         Fails((values(3), values(1), values(1)), {}, ArgumentTypeError, "integer"),
     ],
 )

@@ -30,6 +30,19 @@ def _narrow(x: Any, dim: int, start: int, length: int) -> Any:
     return np.take(x, range(start, start + length), axis=dim)
 
 
+def _slice_scatter(x: Any, source: Any, dim: int, start: int, step: int = 1) -> Any:
+    out = np.array(x)
+    at = start + step * np.arange(np.shape(source)[dim])
+    np.moveaxis(out, dim, 0)[at] = np.moveaxis(np.asarray(source), dim, 0)
+    return out
+
+
+def _put(x: Any, index: Any, source: Any) -> Any:
+    out = np.array(x)
+    out.reshape(-1)[np.asarray(index)] = np.asarray(source)
+    return out
+
+
 def _stride(x: Any, dim: int, step: int) -> Any:
     return np.take(x, range(0, x.shape[dim], step), axis=dim)
 
@@ -113,6 +126,9 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "permute": lambda x, axes: np.transpose(x, axes),
     "expand": _expand,
     "narrow": _narrow,
+    "overwrite": lambda x, source: source,
+    "put": _put,
+    "slice_scatter": _slice_scatter,
     "select": lambda x, dim, index: np.take(x, index, axis=dim),
     "stride": _stride,
     "flip": lambda x, dims: np.flip(x, dims),
