@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import contextvars
 import copy
 import functools
@@ -11,8 +12,9 @@ import gc
 import itertools
 import random
 import threading
+import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,7 +25,6 @@ import pytest
 import torsh_fx as tx
 from torsh_fx import replaying
 from torsh_fx.graph import leaf
-from torsh_fx.program import Program
 
 F = tx.nn.functional
 RATE = 0.1  # a global that steps name
@@ -1192,19 +1193,22 @@ class TestInterrupts:
             m.mul_(w)
             return tx.rand(1)
 
+        x = tx.ones(2)
         tx.manual_seed(0)
-        step(tx.ones(2))
-        run = Program.run
+        step(x)
 
-        def interrupted(self: Program, *args: Any) -> None:
-            if after:
-                run(self, *args)
+        @contextlib.contextmanager
+        def interrupted(mode: bool) -> Iterator[None]:
+            if not after:
+                raise KeyboardInterrupt
+            with jax.enable_x64(mode):
+                yield
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Program, "run", interrupted)
+            patch.setattr(replaying, "jax", types.SimpleNamespace(**{**vars(jax), "enable_x64": interrupted}))
             with pytest.raises(KeyboardInterrupt):
-                step(tx.ones(2))
+                step(x)
         assert (w.tolist(), m.tolist()) == (([3.0, 3.0], [12.0, 12.0]) if after else ([2.0, 2.0], [4.0, 4.0]))
         assert tx.random.default_generator.get_state() == (0, 2 if after else 1)
         step(tx.ones(2))

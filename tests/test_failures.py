@@ -76,7 +76,7 @@ def one_of(got: Any, ways: list[Any]) -> int:
 class TestCtrlC:
     @pytest.mark.parametrize("known", [True, False])
     def test_at_any_moment_of_a_step(self, known: bool):
-        """Every few moments of a step, a new one each time; the whole sweep is ``range(1, 4500)``."""
+        """Every few moments of a step, a new one each time."""
         training, rate, n, stride = Training(), 0.3, 7, 97 if known else 401
         for _ in range(4):
             training.step(rate)

@@ -169,6 +169,11 @@ def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
                 "that does not outlive the trace; make the leaf inside, or use the functional torsh_fx.grad"
             )
         if slot.grad is not None:
+            if slot.grad._view is not None:
+                raise AutogradError(
+                    "[backward] the .grad of a leaf is a view, to which gradients are not added: "
+                    "assign a clone() to .grad"
+                )
             with no_grad():
                 check_writable(slot.grad, slot.grad, "backward")
 

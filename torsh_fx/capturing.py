@@ -392,6 +392,6 @@ def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:
         timed = explaining.Timed(event, "a compiled step", program, began)
         CACHE.store(event, program)
     guards = [Guard(g.op, step.constants, g.extent, g.what, g.where, g.low) for g in trail.guards]  # type: ignore[arg-type]
-    plan.fill(step, program, event, (trail.floats, trail.ints), session.draws, guards)
+    plan.fill(len(session.things), step, program, event, (trail.floats, trail.ints), session.draws, guards)
     trail.close()
     return timed

@@ -28,7 +28,7 @@ class Miss(NamedTuple):
     seconds: list[float]  # filled once it has run
 
 
-misses: deque[Miss] = deque(maxlen=256)
+misses: deque[Miss] = deque(maxlen=32)
 listeners: list[Explanation] = []
 spent = [0.0]  # seconds that all misses took
 

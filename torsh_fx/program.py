@@ -90,8 +90,7 @@ class Program:
         The first time it writes over copies: if there is no memory for it, nothing is lost.
         """
         arrays = trail.arrays
-        f = self._vector(trail.floats, np.float64, "_floats", traced) if trail.floats else None
-        i = self._vector(trail.ints, np.int64, "_ints", traced) if trail.ints else None
+        f, i = self.numbers(trail.floats, trail.ints, traced)
         if self.whole:  # takes and gives everything in order
             donated = [arrays[k] for k in self.donated]
             given = [arrays[k] for k in self.given] if donated else arrays
@@ -99,7 +98,7 @@ class Program:
                 box.extend(map(self.segments[0].function, (donated,), (given,), (f,), (i,)))
                 self.ran = True
                 return not donated
-            spared = sum(a.nbytes for a in donated) <= SPARED
+            spared: bool = sum(a.nbytes for a in donated) <= SPARED
             if spared:
                 places = [a.sharding if a.committed else None for a in donated]
                 donated = jax.device_put(donated, places, may_alias=False)
@@ -122,6 +121,12 @@ class Program:
         box.append([values[p] for p in self.outputs])
         self.ran = True
         return True
+
+    def numbers(self, floats: list[float], ints: list[int], traced: bool = False) -> tuple[Any, Any]:
+        """Both kinds of numbers as a whole program takes them."""
+        f = self._vector(floats, np.float64, "_floats", traced) if floats else None
+        i = self._vector(ints, np.int64, "_ints", traced) if ints else None
+        return f, i
 
     def _vector(self, numbers: list[Any], dtype: Any, memo: str, traced: bool) -> Any:
         """Numbers as one array; what did not change since the last run is on the device already."""

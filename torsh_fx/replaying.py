@@ -12,8 +12,9 @@ import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
-from operator import attrgetter, is_, itemgetter
-from typing import Any, NamedTuple, cast
+from operator import attrgetter, is_
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,7 @@ getrefcount = sys.getrefcount
 new = object.__new__
 
 _TENSOR = ("a Tensor",)
+_view = attrgetter("_view")
 
 
 def switches() -> tuple[Any, ...]:
@@ -96,10 +98,7 @@ class Inputs:
 
     def with_bases(self) -> list[Tensor]:
         """The Tensors, and after each view those below it."""
-        for t in self.tensors:
-            if t._view is not None:
-                break
-        else:
+        if all(map(is_, map(_view, self.tensors), repeat(None))):
             return self.tensors
         found = []
         for t in self.tensors:
@@ -143,15 +142,6 @@ class Step(NamedTuple):
     graded: tuple[tuple[int, int], ...]  # (Tensor, number of the Tensor that becomes its gradient)
     fresh: tuple[tuple[bool, int], ...]  # new Tensors: detached from that one (True), or of that value
     returned: Any
-
-
-class Numbers(NamedTuple):
-    """What runs a program beside arrays: see ``Trail``."""
-
-    arrays: list[Any]
-    leaves: list[Node]
-    floats: list[float]
-    ints: list[int]
 
 
 def _holders(things: list[Any]) -> list[int]:
@@ -260,7 +250,9 @@ class Plan:
 
     def _located(self, inputs: Inputs, grads: list[Tensor | None]) -> tuple[Found, list[int], list[Any]]:
         """The Tensors, each argument's number, and what each must have in common with that of another call."""
-        found, stored, late = [], [], []
+        found: list[Any] = []
+        stored: list[Any] = []
+        late: list[Any] = []
         order: list[int] = []
         kinds: list[Any] = []
         numbers, own = self.number_of, len(self.own)
@@ -279,7 +271,7 @@ class Plan:
                 grad = None if t._slot is None else t._slot.grad
                 if grad is not None:
                     stored.append(grad)
-                cell = t._cell
+                cell = t._storage or t._cell
                 found.append(t)
                 late.append(cell)
                 kinds.append((cell.node.aval, t._edge.__class__, t._view is None, grad is None))
@@ -303,6 +295,7 @@ class Plan:
 
     def fill(
         self,
+        known: int,
         step: Step,
         program: Program,
         event: Event,
@@ -310,7 +303,7 @@ class Plan:
         draws: list[tuple[Any, int]],
         guards: Sequence[Guard],
     ) -> None:
-        """Tell what the step did when it was recorded."""
+        """Tell what the step did when it was recorded, with ``known`` Tensors."""
         self.step, self.program, self.event = step, program, event
         self.floats, self.ints = numbers
         self.draws = draws  # generators, and where their seeds and counters stand
@@ -318,19 +311,25 @@ class Plan:
         at = {p: k for k, p in enumerate(program.kept)}
         order = [at[p] for p in step.places]
         self.picked = None if order == list(range(len(program.kept))) else order
-        # Overwritten storage whose memory the program takes over: (input, value).
-        input_of = {step.sources[k]: k for k in program.donated}
-        own = len(self.own)
-        at_once = {c for c, v in step.writes if c in input_of and v >= 0 and c < own}
-        self.inplace = [(input_of[c], self.own[c], v) for c, v in step.writes if c in at_once]
-        self.others = [(c, v) for c, v in step.writes if c not in at_once]
-        over = list(program.donated)
-        self.over: Any = itemgetter(*over, over[0]) if over else None  # the first twice: of one alone it gives no tuple
-        self.alone = [_ALONE + (k in (0, len(over))) for k in range(len(over) + 1)]
-        known = [*self.own, *step.constants]
-        late = known[0] if known else None  # any cell, where that of an argument will be
-        self.cells = [step.constants[~s] if s < 0 else known[s] if s < own else late for s in step.sources]
-        self.late = [(k, s - own) for k, s in enumerate(step.sources) if s >= own]
+        # What most steps do beside writing: return one new Tensor.
+        one = step.fresh[0][1] if len(step.fresh) == 1 and not step.fresh[0][0] else -1
+        plain = one >= 0 and isinstance(step.returned, Ref) and not step.cleared and not step.graded
+        self.only = one if plain and step.returned >= known else None
+        # Inputs in the order of the program: those whose memory it takes over, then the others.
+        sources = [step.sources[k] for k in (*program.donated, *program.given)]
+        place = {k: n for n, k in enumerate((*program.donated, *program.given))}
+        self.writes = [(c, v if v >= 0 else ~place[~v]) for c, v in step.writes]
+        self.fresh = [(alias, v if alias or v >= 0 else ~place[~v]) for alias, v in step.fresh]
+        own, over = len(self.own), len(program.donated)
+        input_of = {c: n for n, c in enumerate(sources[:over])}
+        at_once = {c for c, v in self.writes if c in input_of and v >= 0 and c < own}
+        self.inplace = [(input_of[c], self.own[c], v) for c, v in self.writes if c in at_once]
+        self.others = [(c, v) for c, v in self.writes if c not in at_once]
+        self.over, self.alone = over, [_ALONE] * over
+        cells = [*self.own, *step.constants]
+        late = cells[0] if cells else None  # any cell, where that of an argument will be
+        self.cells = [step.constants[~c] if c < 0 else self.own[c] if c < own else late for c in sources]
+        self.late = [(n, c - own) for n, c in enumerate(sources) if c >= own]
 
     def run(self, found: Found) -> Any:
         """Do the step; nothing is written unless all of it is there."""
@@ -348,51 +347,75 @@ class Plan:
                 ints = ints.copy()
                 for generator, at in self.draws:
                     ints[at : at + 2] = generator.draw()
-            with _lock if self.over is not None else _nothing:
+            with _lock if self.over else _nothing:
                 nodes = list(map(_node, cells))
                 arrays = list(map(_value, nodes))
                 if any(map(is_, arrays, repeat(None))):
                     run([n for n in nodes if n.value is None])
                     arrays = list(map(_value, nodes))
-                alone = self.over is None or self._make_alone(nodes, arrays)
-                self._execute(Numbers(arrays, nodes, self.floats, ints), box, out, found, alone)
+                alone = self._make_alone(nodes, arrays)
+                self._execute(nodes, arrays, ints, box, out, found, alone)
         finally:
             if not box:
                 for generator, state in reversed(before):
                     generator.set_state(state)
         return out[0]
 
-    def _execute(self, numbers: Numbers, box: list[Any], out: list[Any], found: Found, alone: bool) -> None:
-        program = self.program
+    def _make_alone(self, nodes: list[Node], arrays: list[Any]) -> bool:
+        """Does nobody else hold what the program writes over?  What somebody does is copied first."""
+        over = self.over
+        of_nodes, of_arrays = _holders(nodes[:over]), _holders(arrays[:over])
+        if of_nodes == self.alone and of_arrays == self.alone:
+            return True
+        with jax.enable_x64(True):
+            for k in range(over):
+                if of_nodes[k] != _ALONE or of_arrays[k] != _ALONE:
+                    arrays[k] = jnp.copy(arrays[k])
+        return False
+
+    def _execute(
+        self,
+        nodes: list[Node],
+        arrays: list[Any],
+        ints: list[int],
+        box: list[Any],
+        out: list[Any],
+        found: Found,
+        alone: bool,
+    ) -> None:
+        program, over = self.program, self.over
+        first = not program.ran
         try:
             try:
                 with jax.enable_x64(True):
-                    program.run(numbers, box, False)
-                if program.n_guards or program.careful:
+                    if first or not program.whole:
+                        intact = program.run(self._in_order(nodes, arrays, ints), box, False)
+                    else:  # what ``program.run`` would do, without putting anything in order
+                        f, i = program.numbers(self.floats, ints)
+                        box.extend(map(program.segments[0].function, (arrays[:over],), (arrays[over:],), (f,), (i,)))
+                        intact = not over
+                if intact and (first or program.n_guards or program.careful):
                     values = box.pop()  # not to be committed before it is known to be right
                     _check(self.guards, values[len(values) - program.n_guards :])
                     box.append(jax.block_until_ready(values))
             except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
+                program.ran = False
                 if not by_xla(error):
                     raise
-                raise TorshError(
-                    f"XLA could not run the compiled step: {error}{_lost(cast(Any, numbers), program)}"
-                ) from error
+                lost = _lost(self._in_order(nodes, arrays, ints), program)
+                raise TorshError(f"XLA could not run the compiled step: {error}{lost}") from error
         finally:
             if box:
-                _shielded(self._commit, found, numbers.leaves, box[0], alone, out)
+                _shielded(self._commit, found, nodes, box[0], alone, out)
 
-    def _make_alone(self, nodes: list[Node], arrays: list[Any]) -> bool:
-        """Does nobody else hold what the program writes over?  What somebody does is copied first."""
-        mine, memory = self.over(nodes), self.over(arrays)
-        of_nodes, of_arrays = list(map(getrefcount, mine)), list(map(getrefcount, memory))
-        if of_nodes == self.alone and of_arrays == self.alone:
-            return True
-        with jax.enable_x64(True):
-            for k, a, b, usual in zip(self.program.donated, of_nodes, of_arrays, self.alone, strict=False):
-                if a != usual or b != usual:
-                    arrays[k] = jnp.copy(arrays[k])
-        return False
+    def _in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
+        """The same as if it were a trail."""
+        order = (*self.program.donated, *self.program.given)
+        by_input = dict(zip(order, zip(nodes, arrays, strict=True), strict=True))
+        pairs = [by_input[k] for k in range(len(order))]
+        return SimpleNamespace(
+            leaves=[n for n, _ in pairs], arrays=[a for _, a in pairs], floats=self.floats, ints=ints
+        )
 
     def _commit(self, found: Found, nodes: list[Node], values: list[Any], alone: bool, out: list[Any]) -> None:
         """Write everything back; may be begun again."""
@@ -404,10 +427,15 @@ class Plan:
             for k, cell, v in self.inplace:
                 nodes[k].value = values[v]
                 cell.version += 1
-        for c, v in self.others if alone else step.writes:
+        for c, v in self.others if alone else self.writes:
             cell = self._cell(c, found)
             cell.node = leaf(values[v], avals[v]) if v >= 0 else nodes[~v]
             cell.version += 1
+        if self.only is not None:
+            made = new(Tensor)
+            made._at = leaf(values[self.only], avals[self.only])
+            out[:] = [made]
+            return
         for k in step.cleared:
             self._thing(k, found)._slot.grad = None  # type: ignore[union-attr]
         known = len(self.own) + len(found.late)
@@ -416,7 +444,7 @@ class Plan:
         def thing(number: int) -> Tensor:
             return fresh[number - known] if number >= known else self._thing(number, found)
 
-        for alias, v in step.fresh:
+        for alias, v in self.fresh:
             if alias:
                 fresh.append(thing(v).detach())
             else:
