@@ -179,7 +179,7 @@ class TestVariety:
 
         tx.set_cache_size(8)
         try:
-            for _ in range(60):
+            for _ in range(300):  # until every bounded store is full
                 one(int(rng.integers(3, 30)))
             gc.collect()
             objects = len(gc.get_objects())
