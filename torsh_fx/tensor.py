@@ -608,11 +608,12 @@ def _elsewhere(row: Row, operands: tuple[Tensor, ...], params: dict[str, Any], w
     sort = (*[(t._node.kind, t._edge is not None) for t in operands], row, way[1][1], *way[1][2 + len(operands) :])
     known = _anywhere.get(sort) if not placed else None
     if known is not None:
-        return result(trail.extend(known.call, codes, numbers, known.mask, None, way))
+        call, mask = known
+        return result(trail.extend(call, codes, numbers, mask, None, way))
     out = _apply(row, operands, params, way)
     node = out._at
     if node.trail is trail and way[0].after.get(way[1]) is node.event and len(node.event.numbers) == len(numbers):
-        _anywhere[sort] = node.event
+        _anywhere[sort] = node.event.call, node.event.mask  # not the event, which keeps its whole path
     return out
 
 
