@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import torsh_fx as tx
-from torsh_fx import replaying
+from torsh_fx import replaying, running
 from torsh_fx.graph import leaf
 
 F = tx.nn.functional
@@ -1206,7 +1206,7 @@ class TestInterrupts:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(replaying, "jax", types.SimpleNamespace(**{**vars(jax), "enable_x64": interrupted}))
+            patch.setattr(running, "jax", types.SimpleNamespace(**{**vars(jax), "enable_x64": interrupted}))
             with pytest.raises(KeyboardInterrupt):
                 step(x)
         assert (w.tolist(), m.tolist()) == (([3.0, 3.0], [12.0, 12.0]) if after else ([2.0, 2.0], [4.0, 4.0]))

@@ -14,16 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from . import explaining
 from .engine import Plan
-from .graph import Guard, Node
+from .graph import Node
 from .liveness import Needs, held, needs
 from .program import Program, build, forget_segments
 from .programs import CACHE
 from .regions import bring_back, missing, outermost, spans
-from .rules import OutOfRangeError, TorshError
+from .running import launch, lost, shielded
 from .state import ambient_trace, here
 from .stats import counts
 from .traces import freeze
@@ -140,67 +139,32 @@ def _execute(
     """Run and commit; nothing is committed unless all of it is there."""
     program: Program = needed.program
     box: list[Any] = []  # filled by C code in one go: no signal comes between a donation and its result
+
+    def run_it() -> bool:
+        if not traced:
+            return program.run(trail, box, traced)
+        freeze((*trail.nodes, *trail.leaves))
+        with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
+            return program.run(trail, box, traced)
+
     try:
-        try:
-            first = not program.ran
-            with jax.enable_x64(True):
-                if traced:
-                    freeze((*trail.nodes, *trail.leaves))
-                    with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
-                        intact = program.run(trail, box, traced)
-                else:
-                    intact = program.run(trail, box, traced)
-            if intact and (first or program.n_guards or program.careful):
-                found, box = box[0], []  # not to be committed before it is known to be right
-                _check(trail.guards, found[len(found) - program.n_guards :])
-                box.append(jax.block_until_ready(found))
-        except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
-            program.ran = False
-            if not by_xla(error):
-                raise
-            raise TorshError(f"XLA could not run the recorded program: {error}{_lost(trail, program)}") from error
+        launch(
+            program,
+            trail.guards,
+            box,
+            run_it,
+            lambda: lost(program, trail.leaves, trail.arrays),
+            "the recorded program",
+        )
     finally:
         if box:
             try:
                 _commit(trail, needed, back, box[0], known)
             except KeyboardInterrupt:
-                _shielded(_commit, trail, needed, back, box[0], known)
+                shielded(_commit, trail, needed, back, box[0], known)
                 raise
         if timed is not None:
             timed.stop()
-
-
-def by_xla(error: Exception) -> bool:
-    """Is it XLA's, rather than that of Python code which is traced?  At dispatch a status is a ValueError."""
-    return isinstance(error, jax.errors.JaxRuntimeError) or str(error).startswith(_STATUSES)
-
-
-_STATUSES = ("INTERNAL: ", "INVALID_ARGUMENT: ", "RESOURCE_EXHAUSTED: ", "UNKNOWN: ", "FAILED_PRECONDITION: ")
-
-
-def _shielded(commit: Callable[..., None], *args: Any) -> None:
-    """Do ``commit``, which may be begun again, in spite of Ctrl-C, which is raised afterwards."""
-    try:
-        commit(*args)
-    except KeyboardInterrupt:
-        _shielded(commit, *args)
-        raise
-
-
-def _check(guards: Sequence[Guard], flags: Sequence[Any]) -> None:
-    for guard, flag in zip(guards, flags, strict=True):
-        bad, index = np.asarray(flag)
-        if bad:  # nothing of this program is committed
-            raise OutOfRangeError(f"[{guard.op}] index {index} is out of range for {guard.what}, at {guard.where}")
-
-
-def _lost(trail: Trail, program: Program) -> str:
-    """What a failed run has destroyed, in words."""
-    gone = [trail.leaves[k] for k in program.donated if trail.arrays[k].is_deleted()]
-    if not gone:
-        return ""
-    listed = ", ".join(f"{n.aval.dtype}{list(n.aval.shape)}" for n in gone)
-    return f"\nIt had been given the memory of {len(gone)} overwritten value(s), which are lost: {listed}"
 
 
 def _commit(trail: Trail, needed: Needs, back: Back | None, found: Sequence[Any], known: bool) -> None:

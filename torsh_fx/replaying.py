@@ -22,11 +22,11 @@ import numpy as np
 
 from .creation import as_tensor
 from .dtypes import get_default_dtype
-from .executor import _check, _lock, _lost, _shielded, by_xla, run
+from .executor import _lock, run
 from .graph import Guard, Node, leaf
 from .program import Program
-from .rules import TorshError
 from .rules.context import config
+from .running import launch, lost, shielded
 from .state import here
 from .storage import Cell
 from .tensor import Tensor
@@ -384,29 +384,28 @@ class Plan:
         alone: bool,
     ) -> None:
         program, over = self.program, self.over
-        first = not program.ran
+
+        def run_it() -> bool:
+            if not program.ran or not program.whole:
+                return program.run(self._in_order(nodes, arrays, ints), box, False)
+            # What ``program.run`` would do, without putting anything in order.
+            f, i = program.numbers(self.floats, ints)
+            box.extend(map(program.segments[0].function, (arrays[:over],), (arrays[over:],), (f,), (i,)))
+            return not over
+
+        def destroyed() -> str:
+            trail = self._in_order(nodes, arrays, ints)
+            return lost(program, trail.leaves, trail.arrays)
+
         try:
-            try:
-                with jax.enable_x64(True):
-                    if first or not program.whole:
-                        intact = program.run(self._in_order(nodes, arrays, ints), box, False)
-                    else:  # what ``program.run`` would do, without putting anything in order
-                        f, i = program.numbers(self.floats, ints)
-                        box.extend(map(program.segments[0].function, (arrays[:over],), (arrays[over:],), (f,), (i,)))
-                        intact = not over
-                if intact and (first or program.n_guards or program.careful):
-                    values = box.pop()  # not to be committed before it is known to be right
-                    _check(self.guards, values[len(values) - program.n_guards :])
-                    box.append(jax.block_until_ready(values))
-            except (jax.errors.JaxRuntimeError, ValueError) as error:  # out of memory, a callback that raised
-                program.ran = False
-                if not by_xla(error):
-                    raise
-                lost = _lost(self._in_order(nodes, arrays, ints), program)
-                raise TorshError(f"XLA could not run the compiled step: {error}{lost}") from error
+            launch(program, self.guards, box, run_it, destroyed, "the compiled step")
         finally:
             if box:
-                _shielded(self._commit, found, nodes, box[0], alone, out)
+                try:
+                    self._commit(found, nodes, box[0], alone, out)
+                except KeyboardInterrupt:
+                    shielded(self._commit, found, nodes, box[0], alone, out)
+                    raise
 
     def _in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
         """The same as if it were a trail."""
