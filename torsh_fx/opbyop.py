@@ -15,6 +15,7 @@ import numpy as np
 from .lru import LRU
 from .state import ambient_trace
 from .stats import counts
+from .steps import Step, last_reads
 
 _singles: LRU[Any, Callable[..., Any]] = LRU(4096)
 _scalars: LRU[Any, Any] = LRU(1024)  # numbers that are on the device already
@@ -33,20 +34,11 @@ def single(call: Any) -> Callable[..., Any]:
     return found
 
 
-def interpret(steps: Sequence[Any], outputs: Sequence[int], trail: Any) -> list[Any]:
+def interpret(steps: Sequence[Step], outputs: Sequence[int], trail: Any) -> list[Any]:
     """Run ``steps`` one after the other; values are dropped when nothing reads them any more."""
     values: dict[int, Any] = {~k: array for k, array in enumerate(trail.arrays)}
-    last: dict[int, int] = {}
-    for k, step in enumerate(steps):
-        for r in step.reads:
-            last[r] = k
-        for r in step.runtime:
-            if not isinstance(r, tuple):
-                last[r] = k
-    for p in outputs:
-        last[p] = len(steps)
     dead: dict[int, list[int]] = {}
-    for r, k in last.items():
+    for r, k in last_reads([[step] for step in steps], outputs).items():
         dead.setdefault(k, []).append(r)
     for k, (call, reads, runtime, writes) in enumerate(steps):
         args = [values[r] for r in reads]

@@ -8,10 +8,11 @@ into segments; equal segments (by their canonical form) are compiled once.
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from .graph import Node, add_call, pullback
 from .lru import LRU
 from .regions import Again
 from .stats import counts
+from .steps import Step, append, last_reads
 from .trail import where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
@@ -30,15 +32,6 @@ SPARED = 1 << 28  # bytes that a first run may take more for not writing over an
 SEGMENT = 60  # steps of a segment, about: small enough to compile fast, large enough to be worth a call
 
 _compiled: LRU[Any, Any] = LRU(4096)
-
-
-class Step(NamedTuple):
-    """One op of a program: what to call, where from, where to."""
-
-    call: Any
-    reads: tuple[int, ...]  # places of operands (~k: k-th input)
-    runtime: tuple[Any, ...]  # ("f", k), ("i", k) or a place
-    writes: int
 
 
 class Segment(NamedTuple):
@@ -71,18 +64,16 @@ class Program:
         self.fixed = False  # writes over nothing whatever is free
         self.wasted = 0
         self.steps = 0
-        self.seconds = 0.0  # what building and the first run took
-        self._floats: tuple[list[float], Any] = ([], None)
-        self._ints: tuple[list[int], Any] = ([], None)
+        self.room: tuple[Any, ...] = ()  # avals of what comes out
+        self.kinds: tuple[int, ...] = ()  # and of kept values, as numbers
+        self._floats = _Packed(np.float64)
+        self._ints = _Packed(np.int64)
 
     def waste(self, needs: Any) -> int:
         """Values that come out for nobody, and memory that could be written over."""
         for_nobody: int = (self.bits & ~needs.bits).bit_count()
         free = 0 if self.fixed else len(_matched(needs.donatable, self.room)) - len(self.donated)
         return for_nobody + free
-
-    room: tuple[Any, ...] = ()  # avals of what comes out
-    kinds: tuple[int, ...] = ()  # and of kept values, as numbers
 
     def run(self, trail: Any, box: list[Any], traced: bool) -> bool:
         """Put the list of what comes out into ``box``; does everything that went in still exist?
@@ -124,19 +115,26 @@ class Program:
 
     def numbers(self, floats: list[float], ints: list[int], traced: bool = False) -> tuple[Any, Any]:
         """Both kinds of numbers as a whole program takes them."""
-        f = self._vector(floats, np.float64, "_floats", traced) if floats else None
-        i = self._vector(ints, np.int64, "_ints", traced) if ints else None
-        return f, i
+        keep = self.whole and not traced
+        return self._floats.of(floats, keep) if floats else None, self._ints.of(ints, keep) if ints else None
 
-    def _vector(self, numbers: list[Any], dtype: Any, memo: str, traced: bool) -> Any:
-        """Numbers as one array; what did not change since the last run is on the device already."""
-        before, array = getattr(self, memo)
+
+class _Packed:
+    """Numbers of one kind as one array; those that did not change since the last run are on the device already."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.before: list[Any] = []
+        self.array: Any = None
+
+    def of(self, numbers: list[Any], keep: bool) -> Any:
+        """``numbers`` as an array, to be kept for the next run or not."""
         # 1 and True, 0.0 and -0.0 are equal, and so are their int64; for floats the sign of 0 counts.
-        if before == numbers and (dtype is np.int64 or 0.0 not in numbers):
-            return array
-        fresh = np.array(numbers, dtype)
-        if self.whole and not traced:
-            setattr(self, memo, (list(numbers), jax.numpy.asarray(fresh)))
+        if self.before == numbers and (self.dtype is np.int64 or 0.0 not in numbers):
+            return self.array
+        fresh = np.array(numbers, self.dtype)
+        if keep:
+            self.before, self.array = list(numbers), jax.numpy.asarray(fresh)
         return fresh
 
 
@@ -169,7 +167,7 @@ def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
         gradients = _expand(trail, events, back, steps)
     flags = []
     for guard in trail.guards:
-        flags.append(_append(steps, _Bounds(guard.low, guard.extent), (trail.place(guard.index),), ()))
+        flags.append(append(steps, bounds_of(guard.low, guard.extent), (trail.place(guard.index),), ()))
     kept = [p for p in range(len(events)) if needs.bits >> p & 1]
     outputs = [*kept, *gradients, *flags]
     steps = _reachable(steps, outputs)
@@ -208,18 +206,13 @@ def _numbers(numbers: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(where(r) if isinstance(r, int) else r for r in numbers)
 
 
-def _append(steps: list[Step], call: Any, reads: tuple[int, ...], runtime: tuple[Any, ...]) -> int:
-    steps.append(Step(call, reads, runtime, len(steps)))
-    return len(steps) - 1
-
-
 def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> list[int]:
     """The engine's first use: VJP steps for a program, unknown to the user's graph.
 
     A gradient is the place where it will be.
     """
     plan: Plan = back.plan()
-    again = Again(trail, steps, _append)
+    again = Again(trail, steps)
 
     def at(node: Node) -> int:
         found = trail.place(node)
@@ -242,14 +235,14 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
                 continue
             reads = [at(node) if isinstance(k, str) else at(node.inputs[k]) for k in call.keys]
             reads = [again.read(place, r, g) for r in reads]
-            parts.append(_append(steps, call, (*reads, again.tied.get(g, g)), runtime))
+            parts.append(append(steps, call, (*reads, again.tied.get(g, g)), runtime))
         return parts
 
     avals = {id(v): v.aval for v in (*plan.order, *plan.leaves)}
     aval_at: dict[int, Any] = {}
 
     def add(a: int, b: int) -> int:
-        return _append(steps, add_call(aval_at[a]), (a, b), ())
+        return append(steps, add_call(aval_at[a]), (a, b), ())
 
     def emit_known(node: Node, g: int) -> list[int | None]:
         parts = emit(node, g)
@@ -263,13 +256,13 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         aval_at[out] = aval_at[a]
         return out
 
-    seed = at(back.seed) if back.seed is not None else _append(steps, _Ones(back.root.aval), (), ())
+    seed = at(back.seed) if back.seed is not None else append(steps, ones_of(back.root.aval), (), ())
     aval_at[seed] = back.root.aval
     found = propagate(plan, back.root, seed, emit_known, add_known)
     gradients = []
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
         g = found[id(leaf)]
-        gradients.append(g if known is None else _append(steps, add_call(leaf.aval), (at(known), g), ()))
+        gradients.append(g if known is None else append(steps, add_call(leaf.aval), (at(known), g), ()))
     return gradients
 
 
@@ -280,28 +273,21 @@ def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:
     for step in reversed(steps):
         if step.writes in needed:
             found.append(step)
-            needed.update(p for p in _places(step) if p >= 0)
+            needed.update(p for p in step.places() if p >= 0)
     found.reverse()
     return found
 
 
 class _Ones:
-    """The implicit seed of a backward."""
+    """The implicit seed of a backward: a call without operands, so that XLA sees that it is ones."""
 
-    _known: ClassVar[dict[Any, _Ones]] = {}
     name = "ones"
     n = 0
     foreign = False
     avals = present = ()
 
-    def __new__(cls, aval: Any) -> _Ones:
-        if aval not in cls._known:
-            made = cls._known[aval] = super().__new__(cls)
-            made.aval = made.out = aval
-        return cls._known[aval]
-
-    aval: Any
-    out: Any
+    def __init__(self, aval: Any) -> None:
+        self.aval = self.out = aval
 
     def describe(self, runtime: dict[str, Any]) -> str:
         return self.name
@@ -310,27 +296,15 @@ class _Ones:
         return jnp.ones(self.aval.shape, self.aval.dtype)
 
 
-def ones_of(aval: Any) -> Any:
-    """A call without operands that gives ones: XLA sees that they are."""
-    return _Ones(aval)
-
-
 class _Bounds:
     """Does an index array stay in [low, extent)?  Answers (is any bad, the first bad one)."""
 
-    _known: ClassVar[dict[tuple[int, int], _Bounds]] = {}
     name = "bounds"
     n = 1
     present: tuple[str, ...] = ()
 
-    def __new__(cls, low: int, extent: int) -> _Bounds:
-        if (low, extent) not in cls._known:
-            made = cls._known[low, extent] = super().__new__(cls)
-            made.low, made.extent = low, extent
-        return cls._known[low, extent]
-
-    low: int
-    extent: int
+    def __init__(self, low: int, extent: int) -> None:
+        self.low, self.extent = low, extent
 
     def forward(self, index: Any) -> Any:
         flat = index.reshape(-1)
@@ -339,14 +313,18 @@ class _Bounds:
         return jnp.stack([jnp.any(bad).astype(jnp.int64), first.astype(jnp.int64)])
 
 
+# Calls are told apart by identity in the keys of programs, so there is one of each.
+ones_of = functools.cache(_Ones)
+bounds_of = functools.cache(_Bounds)
+
+
 def _segments(
     steps: list[Step], outputs: Sequence[int], inputs: tuple[Sequence[int], Sequence[int], int, int]
 ) -> list[Segment]:
     if len(steps) <= WHOLE:
         return [_segment(steps, outputs, inputs, False)]
     chunks = _chunks(steps)
-    last_read = {p: k for k, chunk in enumerate(chunks) for step in chunk for p in _places(step)}
-    last_read.update(dict.fromkeys(outputs, len(chunks)))
+    last_read = last_reads(chunks, outputs)
     found = []
     for k, chunk in enumerate(chunks):
         writes = [step.writes for step in chunk if last_read.get(step.writes, -1) > k]
@@ -397,10 +375,6 @@ def _repeats(calls: list[Any], at: int) -> tuple[int, int]:
             if end - at >= 4 * SEGMENT:
                 return period, end + period
     return 0, at
-
-
-def _places(step: Step) -> list[int]:
-    return [*step.reads, *(r for r in step.runtime if not isinstance(r, tuple))]
 
 
 def _segment(

@@ -9,14 +9,16 @@ asked for; its nodes stay as the recipe, and a later backward brings them back.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from .graph import Node
+from .steps import Step, append, places_of
 from .trail import Event, Trail, where
 
 BEGIN, AGAIN, END = ("checkpoint", "begin"), ("checkpoint", "again"), ("checkpoint", "end")
@@ -105,32 +107,29 @@ _BITS = {1: jnp.int8, 2: jnp.int16, 4: jnp.int32, 8: jnp.int64}
 BARRIER = Barrier()
 
 
-class Pick:
+class _Pick:
     """One of a barrier's values."""
 
-    _known: ClassVar[dict[int, Pick]] = {}
     name = "pick"
     n = 1
     present: tuple[str, ...] = ()
-    k: int
 
-    def __new__(cls, k: int) -> Pick:
-        if k not in cls._known:
-            made = cls._known[k] = super().__new__(cls)
-            made.k = k
-        return cls._known[k]
+    def __init__(self, k: int) -> None:
+        self.k = k
 
     def forward(self, values: tuple[Any, ...]) -> Any:
         return values[self.k]
 
 
+pick = functools.cache(_Pick)  # one of each: keys tell calls apart by identity
+
+
 class Again:
     """The copies of regions in a program that is being built."""
 
-    def __init__(self, trail: Trail, steps: list[Any], append: Callable[..., int]) -> None:
+    def __init__(self, trail: Trail, steps: list[Step]) -> None:
         self.spans = spans(trail)
         self._steps = steps
-        self._append = append  # (steps, call, reads, runtime) -> place
         self._copies: dict[int, dict[Any, int]] = {}
         self.tied: dict[int, int] = {}  # a gradient to itself behind its barrier
 
@@ -149,25 +148,21 @@ class Again:
             return self._copies[k]
         span = self.spans[k]
         inner = [self._steps[p] for p in range(span.start, span.end)]
-        taken = [r for s in inner for r in (*s.reads, *(s.runtime if not s.reads else _places(s.runtime)))]
+        taken = [r for s in inner for r in (*s.reads, *(s.runtime if not s.reads else places_of(s.runtime)))]
         boundary = [r for r in dict.fromkeys(taken) if isinstance(r, tuple) or not span.start <= r < span.end]
         values = [r for r in boundary if not isinstance(r, tuple)]
         numbers = [r for r in boundary if isinstance(r, tuple)]  # of ops without operands, such as draws
         around = {r: r for r in values} if span.parent is None else self._copy(span.parent, g)
-        tied = self._append(self._steps, BARRIER, (g, *(around[r] for r in values)), tuple(numbers))
-        self.tied.setdefault(g, self._append(self._steps, Pick(0), (tied,), ()))
+        tied = append(self._steps, BARRIER, (g, *(around[r] for r in values)), tuple(numbers))
+        self.tied.setdefault(g, append(self._steps, pick(0), (tied,), ()))
         made: dict[Any, int] = {}
         for n, r in enumerate((*values, *numbers)):
-            made[r] = self._append(self._steps, Pick(n + 1), (tied,), ())
+            made[r] = append(self._steps, pick(n + 1), (tied,), ())
         for s in inner:
             reads = tuple([made[r] for r in s.reads])
-            made[s.writes] = self._append(self._steps, s.call, reads, tuple([made.get(r, r) for r in s.runtime]))
+            made[s.writes] = append(self._steps, s.call, reads, tuple([made.get(r, r) for r in s.runtime]))
         self._copies[k] = made
         return made
-
-
-def _places(runtime: Iterable[Any]) -> list[int]:
-    return [r for r in runtime if not isinstance(r, tuple)]
 
 
 # -- in a graph that outlives its run --------------------------------------------------------------
@@ -189,7 +184,7 @@ def recipe(trail: Trail, found: Sequence[Span], roots: Iterable[int], known: set
         inside.add(place)
         region = outermost(found, place)
         event = events[place]
-        for code in (*event.codes, *_places(event.numbers)):
+        for code in (*event.codes, *places_of(event.numbers)):
             at = where(code)
             if at >= 0 and outermost(found, at) == region:
                 stack.append(at)
