@@ -80,7 +80,8 @@ def needs(trail: Trail, back: Any, donate: bool) -> Needs:
     if plan is not None and not back.retain:
         freed = {n.code >> 1 for n in plan.order if n.trail is trail}
     later = [] if plan is None or not back.retain else [v for v in plan.order if v.trail is not trail]
-    graph, valued, kept_leaves, recipes = _graph(trail, alive, freed, later)
+    events = trail.events()
+    graph, valued, kept_leaves, recipes = _graph(trail, events, alive, freed, later)
     valued.update(alive)
     donatable = {}
     for k, leaf in enumerate(leaves if donate else ()):
@@ -89,7 +90,8 @@ def needs(trail: Trail, back: Any, donate: bool) -> Needs:
         if of_node == 0 and of_array == 0 and k not in kept_leaves:
             donatable[k] = leaf.aval
     bits = sum(1 << p for p in valued)
-    stubs = tuple(sorted(freed & ({*alive} | _edges_of(trail, graph))))
+    reached = {at for p in graph for at in _edge_places(trail, events[p])}
+    stubs = tuple(sorted(freed & ({*alive} | reached)))
     steady = not graph and not filled
     return Needs(
         bits, frozenset(valued), tuple(sorted(graph)), stubs, donatable, steady, recipes=frozenset(recipes - valued)
@@ -122,14 +124,13 @@ def _inside(trail: Trail, plan: Any, retain: bool = False) -> dict[int, int]:
 
 
 def _graph(
-    trail: Trail, alive: Sequence[int], freed: set[int], later: Sequence[Any]
+    trail: Trail, events: Sequence[Event], alive: Sequence[int], freed: set[int], later: Sequence[Any]
 ) -> tuple[set[int], set[int], set[int], set[int]]:
     """Places whose graph somebody can differentiate later; values and inputs that its rules will read.
 
     And values that they will compute again, see ``regions``.  Vertices of earlier trails,
     ``later``, hold nodes of this one that were brought back to it.
     """
-    events = trail.events()
     graph: set[int] = set()
     valued: set[int] = set()
     inputs: set[int] = set()
@@ -164,28 +165,21 @@ def _graph(
             if isinstance(ref, int):
                 value(ref, place)
         stack += _edge_places(trail, event)
-    recipes, outside = recipe(trail, found, again, {*alive})
+    recipes, outside = recipe(events, found, again, {*alive})
     for code in outside:
         value(code)
     return graph, valued, inputs, recipes
 
 
+def _edges(trail: Trail, event: Event) -> list[Any]:
+    """Where an op's gradients go."""
+    return [trail.edge_at(code) for code, takes in zip(event.codes, event.mask, strict=True) if takes]
+
+
 def _edge_places(trail: Trail, event: Event) -> list[int]:
-    found = []
-    for code, takes in zip(event.codes, event.mask, strict=True):
-        if takes:
-            edge = trail.edge_at(code)
-            if not edge.is_leaf and edge.trail is trail:
-                found.append(edge.code >> 1)
-    return found
+    return [e.code >> 1 for e in _edges(trail, event) if not e.is_leaf and e.trail is trail]
 
 
 def _entered_edges(trail: Trail, event: Event) -> set[int]:
     """Inputs that an op's gradients go to: their own rules may read their values, as tanh's does."""
-    edges = [trail.edge_at(code) for code, takes in zip(event.codes, event.mask, strict=True) if takes]
-    return {trail.inputs[e] for e in edges if e in trail.inputs}
-
-
-def _edges_of(trail: Trail, graph: set[int]) -> set[int]:
-    events = trail.events() if graph else []
-    return {place for p in graph for place in _edge_places(trail, events[p])}
+    return {trail.inputs[e] for e in _edges(trail, event) if e in trail.inputs}

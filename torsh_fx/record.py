@@ -22,9 +22,7 @@ from .rules.applying import check_indices
 from .rules.context import config
 from .rules.op import Row
 from .state import here
-from .trail import CAP, home, note_placed, placed
-
-__all__ = ["note_placed"]
+from .trail import CAP, home, placed
 
 Edge = Node | Slot | None
 

@@ -168,12 +168,13 @@ class Again:
 # -- in a graph that outlives its run --------------------------------------------------------------
 
 
-def recipe(trail: Trail, found: Sequence[Span], roots: Iterable[int], known: set[int]) -> tuple[set[int], set[int]]:
+def recipe(
+    events: Sequence[Event], found: Sequence[Span], roots: Iterable[int], known: set[int]
+) -> tuple[set[int], set[int]]:
     """Places that ``roots`` are computed from within their outermost regions, and codes of what those read outside.
 
     What is at the places ``known`` comes out of the run anyway.
     """
-    events = trail.events()
     inside: set[int] = set()
     outside: set[int] = set()
     stack = list(roots)

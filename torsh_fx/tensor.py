@@ -20,7 +20,7 @@ from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .lru import LRU
-from .record import note_placed, record
+from .record import record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.context import config
@@ -29,7 +29,8 @@ from .rules.op import OPS, Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
-from .trail import ELSEWHERE, Event, Trail, placed
+from .trail import ELSEWHERE, Event, Trail, note_placed, placed
+from .views import root_of
 from .writing import write
 
 if TYPE_CHECKING:
@@ -108,10 +109,8 @@ class Tensor(Methods):
             >>> x[0].add_(1)._version, x._version
             (1, 1)
         """
-        t = self
-        while t._view is not None:
-            t = t._view.base
-        return 0 if t._storage is None else t._storage.version
+        storage = root_of(self)._storage
+        return 0 if storage is None else storage.version
 
     def _derive(self, view: View) -> None:
         """Show what the base holds now; the base was written since."""
@@ -624,10 +623,9 @@ def _apply(row: Row, operands: tuple[Tensor, ...], params: dict[str, Any], key: 
             params[name] = value._operand()
     nodes = [t._operand() for t in operands]
     node = record(row, nodes, [t._edge for t in operands], params, key)
-    if here().tapes:
-        for tape in here().tapes:
-            tape.note(node, operands)
-    if node.value is not None and isinstance(node.value, jax.core.Tracer):
+    for tape in here().tapes:
+        tape.note(node, operands)
+    if node.traced:
         note_read_by_trace(operands)
     return result(node)
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-import jax
-
 from .graph import Node, is_traced, kind_of, next_serial
 
 new = object.__new__
@@ -398,7 +396,7 @@ placed: list[bool] = []
 
 def note_placed(value: Any) -> None:
     """Remember that arrays bound to a device exist."""
-    if not placed and not isinstance(value, jax.core.Tracer) and value.committed:
+    if not placed and not is_traced(value) and value.committed:
         placed.append(True)
 
 
@@ -409,6 +407,6 @@ def home(node: Node) -> Any:
     value = node.value
     if value is None:
         return node.home
-    if isinstance(value, jax.core.Tracer) or not value.committed:
+    if is_traced(value) or not value.committed:
         return None
     return frozenset(value.sharding.device_set)

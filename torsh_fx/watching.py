@@ -105,10 +105,8 @@ class Watch:
         self._seen: dict[int, Any] = {}
         self._queue: deque[tuple[Any, str]] = deque()
         self._views: list[Iterable[Any]] = []  # containers, as what their elements are read from
-        self._labels: list[str] = []
         self._functions: list[types.FunctionType] = []
         self._cells: list[Any] = []
-        self._cell_labels: list[str] = []
         self._looked_up: list[tuple[Any, str, str]] = []  # where, which name, where in words
         self._watched: set[tuple[int, str]] = set()
         self._first: list[Any] = []  # what was found there

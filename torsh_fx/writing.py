@@ -78,14 +78,11 @@ def check_writable(self: Tensor, source: Tensor, op: str) -> None:
         raise AutogradError(
             f"[{op}] {what} cannot be written in place while gradients are recorded; do it under torsh_fx.no_grad()"
         )
-    here_, there = self._aval, source._aval
-    if here_ is there or here_ == there:
-        pass
-    elif source.shape != self.shape:
+    if source.shape != self.shape:
         raise ShapeMismatchError(
             f"[{op}] an in-place operation cannot change the shape", expected=self.shape, got=source.shape
         )
-    elif source.dtype != self.dtype:
+    if source.dtype != self.dtype:
         raise ArgumentTypeError(f"[{op}] the result is {source.dtype}, it cannot be written into {self.dtype}")
     cell = self._cell
     if self._stop and cell.aliased and here().grad and (here().tapes or source._node.traced):
