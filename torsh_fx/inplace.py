@@ -138,39 +138,41 @@ def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
     return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
 
 
+def forms(*functions: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
+    """The in-place forms of ``functions``, by name."""
+    return {f"{f.__name__}_": _writer(f"{f.__name__}_", f) for f in functions}
+
+
 _ELEMENTARY = (
     "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc atan2 hypot xlogy copysign fmod frac nan_to_num clamp_min "
     "clamp_max lerp bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
 )
 
-FORMS: dict[str, Callable[..., Tensor]] = {
-    f"{f.__name__}_": _writer(f"{f.__name__}_", f)
-    for f in (
-        arithmetic.add,
-        arithmetic.sub,
-        arithmetic.mul,
-        arithmetic.div,
-        arithmetic.pow,
-        arithmetic.clamp,
-        arithmetic.neg,
-        arithmetic.exp,
-        arithmetic.log,
-        arithmetic.sqrt,
-        arithmetic.rsqrt,
-        arithmetic.reciprocal,
-        arithmetic.abs,
-        arithmetic.relu,
-        arithmetic.sigmoid,
-        arithmetic.tanh,
-        arithmetic.sin,
-        arithmetic.cos,
-        arithmetic.floor,
-        arithmetic.ceil,
-        arithmetic.round,
-        arithmetic.trunc,
-        arithmetic.square,
-        arithmetic.remainder,
-        *(getattr(elementary, name) for name in _ELEMENTARY.split()),
-    )
-}
+FORMS = forms(
+    arithmetic.add,
+    arithmetic.sub,
+    arithmetic.mul,
+    arithmetic.div,
+    arithmetic.pow,
+    arithmetic.clamp,
+    arithmetic.neg,
+    arithmetic.exp,
+    arithmetic.log,
+    arithmetic.sqrt,
+    arithmetic.rsqrt,
+    arithmetic.reciprocal,
+    arithmetic.abs,
+    arithmetic.relu,
+    arithmetic.sigmoid,
+    arithmetic.tanh,
+    arithmetic.sin,
+    arithmetic.cos,
+    arithmetic.floor,
+    arithmetic.ceil,
+    arithmetic.round,
+    arithmetic.trunc,
+    arithmetic.square,
+    arithmetic.remainder,
+    *(getattr(elementary, name) for name in _ELEMENTARY.split()),
+)
 FORMS.update({f.__name__: f for f in (copy_, fill_, zero_, addcmul_, addcdiv_)})
