@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,6 +63,46 @@ def test_a_tensor_read_by_a_foreign_jit_refuses_a_later_write():
         c.zero_()
     assert c.tolist() == [1.0, 2.0]
     assert f(jnp.ones(2)) == 3.0
+
+
+def test_what_a_foreign_jit_only_finds_waiting_may_still_be_written():
+    w, x = tx.tensor([1.0, 2.0], requires_grad=True), tx.tensor([3.0, 4.0])
+    (w * x).sum().backward()
+    with tx.no_grad():
+        w -= w.grad
+    f = jax.jit(lambda a: (tx.as_tensor(a) * (tx.ones(2) + 1)).jax())  # computes the update along with the constant
+    assert f(jnp.ones(2)).tolist() == [2.0, 2.0]
+    with tx.no_grad():
+        w -= w.grad
+    x += 1
+    assert w.tolist() == [-5.0, -6.0]
+    assert x.tolist() == [4.0, 5.0]
+
+
+@pytest.mark.parametrize("read", ["an op", "jax", "item"])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_behind_a_constant_of_a_foreign_jit_refuses_a_later_write(read: str, late: bool):
+    c, other = tx.tensor([1.0, 2.0]), tx.tensor([5.0, 6.0])
+    d = other * 2  # waits when the trace begins
+
+    def fn(a):
+        t = None if late else tx.as_tensor(a)
+        h, unread = c * 2 + 1, d * 2
+        t = tx.as_tensor(a) if t is None else t
+        if read == "an op":
+            return (t * h).jax() + 0 * (t * 2).jax(), unread
+        constant = h.jax() if read == "jax" else (h[0] + 0).item()
+        return t.jax() * constant, unread
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = jax.jit(lambda a: fn(a)[0])(jnp.ones(2))
+    assert out.tolist() == ([3.0, 3.0] if read == "item" else [3.0, 5.0])
+    with pytest.raises(tx.AutogradError, match="argument"):
+        c += 1
+    other += 1
+    assert c.tolist() == [1.0, 2.0]
+    assert other.tolist() == [6.0, 7.0]
 
 
 def test_a_view_read_by_a_foreign_jit_freezes_its_base():

@@ -25,7 +25,7 @@ from .regions import bring_back, missing, outermost, spans
 from .running import launch, lost, shielded
 from .state import ambient_trace, here
 from .stats import counts
-from .traces import freeze
+from .traces import note_origins
 from .trail import Trail
 
 Store = Callable[[Sequence[Any]], None]
@@ -143,7 +143,7 @@ def _execute(
     def run_it() -> bool:
         if not traced:
             return program.run(trail, box, traced)
-        freeze((*trail.nodes, *trail.leaves))
+        note_origins(trail)
         with jax.ensure_compile_time_eval():  # NOTE [traces]: never leak a foreign tracer
             return program.run(trail, box, traced)
 

@@ -4,6 +4,10 @@ NOTE [frozen]: a program that ``jax.jit`` or ``scan`` stages is replayed later
 with the values it read.  The nodes that held those values are remembered, and
 a write that would replace one is refused: the program would not see it.  The
 traces of our own transforms are used once, so nothing they read goes stale.
+
+What is computed inside a trace from values of outside holds those as well, so
+reading it freezes all that it was computed from.  What else was waiting when the
+trace came, and is computed with it, is not read by anybody.
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ from typing import Any
 
 from .graph import Node, next_serial
 from .state import ambient_trace, here, is_staging
+from .trail import Trail, where
 
 _frozen: weakref.WeakSet[Node] = weakref.WeakSet()
+# Of values that were computed under somebody else's trace: what is behind them, bit by bit of a list.
+_behind: weakref.WeakKeyDictionary[Node, tuple[int, list[weakref.ref[Node]]]] = weakref.WeakKeyDictionary()
 anything_frozen: list[bool] = []  # every write asks
 
 
@@ -32,8 +39,34 @@ def freeze(nodes: Iterable[Node]) -> None:
     if ambient_trace() is None or not staged_by_others():
         return
     start = trace_start()
-    _frozen.update(n for n in nodes if n.serial < start and not n.traced)
+    for node in nodes:
+        if node.trail is not None and node.value is None:
+            note_origins(node.trail)
+        held = [node, *_origins(node)]
+        _frozen.update(n for n in held if n.serial < start and not n.traced)
     anything_frozen[:] = [True]
+
+
+def note_origins(trail: Trail) -> None:
+    """Remember what each value of a trail that runs under a trace is computed from."""
+    if not staged_by_others():
+        return
+    nodes = (*trail.nodes, *trail.leaves)
+    refs = [weakref.ref(n) for n in nodes]
+    masks: list[int] = []
+    for event in trail.events():
+        mask = 0
+        for code in (*event.codes, *(r for r in event.numbers if isinstance(r, int))):
+            place = where(code)
+            mask |= masks[place] | 1 << place if place >= 0 else 1 << len(trail.nodes) + ~place
+        masks.append(mask)
+    _behind.update((node, (mask, refs)) for node, mask in zip(trail.nodes, masks, strict=True))
+
+
+def _origins(node: Node) -> list[Node]:
+    mask, refs = _behind.get(node, (0, []))
+    found = (ref() for k, ref in enumerate(refs) if mask >> k & 1)
+    return [n for n in found if n is not None]
 
 
 def is_frozen(node: Node) -> bool:
