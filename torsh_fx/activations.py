@@ -10,6 +10,7 @@ from .arithmetic import abs, add, cast, div, fitting, is_number, mul, neg, opera
 from .arithmetic import as_number as _as_number
 from .dtypes import with_number
 from .functional import _number
+from .known import quick
 from .reducing import softmax
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.kinds import axis_of, shown
@@ -69,6 +70,7 @@ hardswish = _plain("hardswish")
 hardsigmoid = _plain("hardsigmoid")
 
 
+@quick
 @docs.shared(_PASSAGE)
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """ln(1 + e^(beta·x))/beta; x itself where beta·x is above the threshold.
@@ -83,6 +85,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return apply(OPS["softplus"], operand("softplus", x), **numbers)
 
 
+@quick
 @docs.shared(_PASSAGE)
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x above 0, else alpha·(eˣ − 1).
@@ -96,6 +99,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return apply(OPS["elu"], operand("elu", x), alpha=_number("elu", "alpha", alpha))
 
 
+@quick
 @docs.shared(_PASSAGE)
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x above 0, else alpha·(e^(x/alpha) − 1); an alpha of 0 is an ArgumentValueError.
@@ -112,6 +116,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return apply(OPS["elu"], operand("celu", x), alpha=number, input_scale=1 / number)
 
 
+@quick
 @docs.shared(_PASSAGE)
 def selu(x: Tensor) -> Tensor:
     """``elu`` with alpha 1.6733, times 1.0507: it keeps mean 0 and variance 1.
@@ -125,6 +130,7 @@ def selu(x: Tensor) -> Tensor:
     return apply(OPS["elu"], operand("selu", x), alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
+@quick
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Limit to [min_val, max_val], in x's shape and dtype; NaN passes.
 
@@ -141,6 +147,7 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     return _limited("hardtanh", x, min_val, max_val)
 
 
+@quick
 def relu6(x: Tensor) -> Tensor:
     """Limit to [0, 6]: ``hardtanh(x, 0, 6)``.
 
@@ -166,6 +173,7 @@ def _limited(op: str, x: Tensor, low: Any, high: Any) -> Tensor:
     return apply(OPS["hardtanh"], t, min_val=fitting(op, least, t.dtype), max_val=fitting(op, most, t.dtype))
 
 
+@quick
 def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
     """x where it is above the threshold, else the value, in x's shape and dtype.
 
@@ -189,6 +197,7 @@ def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
     return apply(OPS["threshold"], t, **{k: fitting("threshold", v, t.dtype) for k, v in numbers.items()})
 
 
+@quick
 def hardshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
     """x outside [−lambd, lambd], 0 in it, in x's shape and dtype.
 
@@ -204,6 +213,7 @@ def hardshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
     return apply(OPS["hardshrink"], operand("hardshrink", x), lambd=_number("hardshrink", "lambd", lambd))
 
 
+@quick
 def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by lambd, as far as 0, in x's shape and dtype.
 
@@ -251,6 +261,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     return apply(OPS["prelu"], t, reshape(w, *(-1 if axis == 1 else 1 for axis in range(t.ndim))))
 
 
+@quick
 def glu(x: Tensor, dim: int = -1) -> Tensor:
     """a·σ(b) for the two halves a, b of x along ``dim``.
 
@@ -273,6 +284,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     return mul(narrow(t, axis, 0, half), sigmoid(narrow(t, axis, half, half)))
 
 
+@quick
 def softmin(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Softmax of −x along ``dim``, with ``softmax``'s arguments and errors.
 
@@ -285,6 +297,7 @@ def softmin(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     return softmax(neg(operand("softmin", x)), dim, dtype=dtype)
 
 
+@quick
 def softsign(x: Tensor) -> Tensor:
     """x/(1 + |x|).
 
@@ -301,6 +314,7 @@ def softsign(x: Tensor) -> Tensor:
     return div(t, add(abs(t), 1))
 
 
+@quick
 def tanhshrink(x: Tensor) -> Tensor:
     """x − tanh x.
 

@@ -94,7 +94,7 @@ def _run(
     def store(gradients: Sequence[Any]) -> None:
         if not retain and plan is not None:
             executor.free(plan)
-        fresh = [leaf(g, slot.aval) for slot, g in zip(leaves, gradients, strict=True)]
+        fresh = [leaf(g, slot.aval, slot.kind) for slot, g in zip(leaves, gradients, strict=True)]
         for k, twin in (twins or {}).items():  # one gradient tensor, assigned to two leaves, collects both
             fresh[k] = fresh[twin] = finish(add_nodes(fresh[twin], fresh[k]))
         _store(leaves, fresh)
@@ -199,7 +199,7 @@ def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
     """The last step, after everything that can fail: gradients into their slots."""
     for slot, node in zip(leaves, gradients, strict=True):
         if slot.grad is None:
-            slot.grad = result(node)
+            slot.grad = result(node) if node.edges or node.trail is not None else Tensor(node)
         else:  # accumulation keeps the object
             cell = slot.grad._cell
             cell.node, cell.version, slot.grad._edge = node, cell.version + 1, node if node.differentiable else None

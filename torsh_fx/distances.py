@@ -8,6 +8,7 @@ from typing import Any
 from .arithmetic import abs, add, cast, clamp, common, div, mul, ne, operand, pow, sign, sqrt, sub, where
 from .dtypes import is_floating
 from .functional import _number
+from .known import quick
 from .reducing import _kept, amax, amin, sum
 from .rules import ArgumentTypeError
 from .rules.broadcast import broadcast_shapes
@@ -38,6 +39,7 @@ def _length(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
     return where(none, total, sqrt(safe) if p == 2 else pow(safe, 1 / p))
 
 
+@quick
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between x1 and x2 along ``dim``, each length at least eps.
 
@@ -101,6 +103,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     return _length(difference, order, axis, _kept("pairwise_distance", keepdim))
 
 
+@quick
 def normalize(x: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
     """x over its p-norm along ``dim``, a norm of at least eps.
 

@@ -175,14 +175,14 @@ def _commit(trail: Trail, needed: Needs, back: Back | None, found: Sequence[Any]
             return  # begun again after its end
         if not known:
             _cut_loose(trail, needed)
-        for place, kind, value in zip(program.kept, program.kinds, found, strict=False):
+        for place, kind, aval, value in zip(program.kept, program.kinds, program.room, found, strict=False):
             node = nodes[place]
             if node.trail is trail:  # else it was done before an interrupt
                 if not known:
                     node.serial = trail.serial(node.code)
                 if node.value is None:  # else another thread was faster
                     node.value = value
-                node.kind = kind
+                node.kind, node.aval = kind, aval
                 node.trail = None
         for place in needed.freed:
             nodes[place].freed = True

@@ -12,6 +12,7 @@ from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, 
 from .dtypes import float64, int64, is_floating
 from .graph import Guard, caller_line
 from .indexing import gather
+from .known import quick
 from .record import watch
 from .reducing import log_softmax, matmul, mean, softmax, sum
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 
+@quick
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``).
 
@@ -65,6 +67,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return apply(OPS[rows[approximate]], operand("gelu", x))
 
 
+@quick
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else slope·x, in x's shape and dtype.
 
@@ -97,6 +100,7 @@ def _constant_operand(op: str, name: str, value: Any, x: Tensor, shape: tuple[in
     return t
 
 
+@quick
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias: x [..., in], weight [out, in] (or [in]), bias [out] (or []), one dtype.
 
@@ -117,6 +121,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + _constant_operand("linear", "bias", bias, out, w.shape[:-1])
 
 
+@quick
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared difference, (input − target)², averaged, summed or elementwise.
 

@@ -331,11 +331,14 @@ def bind(call: Any, *args: Any) -> Any:
     return bind_call(call, *args) if isinstance(call, Call) else call.forward(*args)
 
 
-def leaf(value: Any, aval: Aval | None = None) -> Node:
-    """A node for an array or tracer that came from outside."""
+def leaf(value: Any, aval: Aval | None = None, kind: int | None = None) -> Node:
+    """A node for an array or tracer that came from outside; ``kind`` is its aval's, if that is known."""
     node: Node = _new(Node)
     node.value = value
-    node.aval = Aval(tuple(value.shape), value.dtype) if aval is None else aval
+    node.aval = aval = Aval(tuple(value.shape), value.dtype) if aval is None else aval
+    node.kind = kind_of(aval) if kind is None else kind
+    node.event = None
+    node.edges = NO_EDGES
     node.trail = None
     node.code = 0
     node.serial = next(_serial)

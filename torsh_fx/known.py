@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
+from .dtypes import get_default_dtype
+from .graph import Node
 from .rules.op import Row
 from .state import LOCAL
-from .tensor import Tensor, take
+from .tensor import Tensor, as_view, take
+from .trail import Event, Trail
 
 P = ParamSpec("P")
+new: Any = object.__new__
+
+LONGEST = 64  # ops of one function
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+MOST = 16  # functions, or different arguments, at one place
 
 
 def known(row: Row, a: Tensor, b: Tensor | None = None) -> Tensor | None:
@@ -51,12 +59,49 @@ def known_scalar(row: Row, a: Tensor, number: float) -> Tensor | None:
     return take(trail, event)
 
 
-def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Let a function that records one op be known again by its arguments, before it looks at them.
+class Stretch(NamedTuple):
+    """The ops that a function recorded, one after the other, and their numbers."""
 
-    Whatever it does on its way to that op (defaults, names of axes, casts that turn
-    out not to be needed) is then done once.  It is not done for ops whose values
-    must be looked at, or that take numbers at run time.
+    events: tuple[Event, ...]
+    floats: tuple[float, ...]
+    ints: tuple[int, ...]
+    around: tuple[tuple[Callable[[], Any], Any], ...]  # what the ops' calls depend on besides, as it was
+    view: tuple[int, Row, dict[str, Any]] | None  # of that argument, if the result is one
+
+    def take(self, trail: Trail, args: tuple[Any, ...]) -> Tensor | None:
+        """Record them again, if nothing around them has changed; the last one's result."""
+        for read, value in self.around:
+            if read() != value:
+                return None
+        events = self.events
+        last = events[-1]
+        made = []
+        for event in events:
+            node = new(Node)
+            node.trail, node.code, node.event, node.value = trail, event.code, event, None
+            made.append(node)
+        if self.floats:
+            trail.floats[last.n_floats - len(self.floats) :] = self.floats
+        if self.ints:
+            trail.ints[last.n_ints - len(self.ints) :] = self.ints
+        trail.nodes[events[0].code >> 1 :] = made
+        trail.event = last
+        out = new(Tensor)
+        out._at = node
+        if node.code & 1:
+            out._edge = node
+        if self.view is not None:
+            k, row, params = self.view
+            as_view(out, row, args[k], params)
+        return out
+
+
+def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Let a function that records some ops be known again by its arguments, before it looks at them.
+
+    Whatever it does on its way to its result (defaults, names of axes, checks, the ops
+    between) is then done once.  It must be a function of its arguments and of what the
+    rows name as context; it is called each time if one of its ops must look at values.
     """
 
     @functools.wraps(function)
@@ -64,37 +109,64 @@ def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         recorder = LOCAL.now
         trail = recorder.trail
         key: list[Any] = [function, recorder.mode, len(args)]
+        usual = True
         for value in (*args, *kwargs, *kwargs.values()) if kwargs else args:
             kind = value.__class__
             if kind is Tensor:
                 at = value._at  # type: ignore[attr-defined]
                 key.append(at.code if at.trail is trail else trail.code(value))
-            else:
-                key.append(kind)
-                key.append(value)
-                if kind is tuple:  # (0, 1) and (False, True) are equal
-                    key += [v.__class__ for v in value]  # type: ignore[attr-defined]
+                continue
+            key.append(kind)
+            key.append(value)
+            if kind is tuple:  # (0, 1) and (False, True) are equal
+                key += [v.__class__ for v in value]  # type: ignore[attr-defined]
+                usual = usual and _PLAIN.issuperset(key[-len(value) :])  # type: ignore[arg-type]
+            elif kind is float and not value:
+                key.append(repr(value))  # so are 0.0 and -0.0
+            elif kind not in _PLAIN:
+                usual = False
+        if not usual:
+            return function(*args, **kwargs)
         way = tuple(key)
         before = trail.event
-        try:
-            event = before.after.get(way)
-        except TypeError:  # a list of axes
-            return function(*args, **kwargs)
-        if event is not None and recorder.trail is trail:
-            return take(trail, event)
+        stretch = before.stretches.get(way)
+        if stretch is not None and recorder.trail is trail:
+            out = stretch.take(trail, args)
+            if out is not None:
+                return out
         out = function(*args, **kwargs)
-        event = trail.event
-        if (
-            event.parent is before
-            and out.__class__ is Tensor
-            and out._at.trail is trail
-            and out._at.event is event
-            and not event.numbers
-            and not event.call.op.checked
-            and not event.call.op.context
-            and recorder.mode is not None
-        ):
-            before.after[way] = event
+        if recorder.mode is not None and recorder.trail is trail and len(before.stretches) < MOST:
+            found = _since(before, trail, out, args)
+            if found is not None:
+                before.stretches = {**before.stretches, way: found}
         return out
 
     return wrapper
+
+
+def _since(before: Event, trail: Trail, out: Any, args: tuple[Any, ...]) -> Stretch | None:
+    """What was recorded since ``before``, if it can be recorded again without its function."""
+    last = event = trail.event
+    if out.__class__ is not Tensor or last is before or last.n_guards != before.n_guards:
+        return None
+    node = out._node
+    if node.event is not last or out._edge is not (node if node.code & 1 else None):
+        return None
+    view = None
+    if out._view is not None:
+        number = next((k for k, t in enumerate(args) if t is out._view.base), None)
+        if number is None:
+            return None
+        view = number, out._view.row, out._view.params
+    events: list[Event] = []
+    around: dict[Any, Any] = {get_default_dtype: get_default_dtype()}
+    while event is not before:
+        call = event.call
+        if call is None or len(events) == LONGEST or call.op.checked:
+            return None
+        around.update((read, read()) for read in call.op.context.values())
+        events.append(event)
+        assert event.parent is not None
+        event = event.parent
+    floats, ints = tuple(trail.floats[before.n_floats :]), tuple(trail.ints[before.n_ints :])
+    return Stretch(tuple(reversed(events)), floats, ints, tuple(around.items()), view)

@@ -30,6 +30,7 @@ from .dtypes import int64, is_floating
 from .elementary import xlogy
 from .functional import _check_classes, _constant_operand, _number, _reduce
 from .indexing import gather
+from .known import quick
 from .reducing import mean, sum
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.op import OPS
@@ -73,6 +74,7 @@ def _weighted(op: str, loss: Tensor, weight: Any) -> Tensor:
     return loss if weight is None else mul(loss, operand(op, weight))
 
 
+@quick
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input − target|, averaged, summed or elementwise; with a weight its mean is over the weights' sum.
 
@@ -98,6 +100,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tens
     return _reduce("l1_loss", mul(loss, factor), reduction)
 
 
+@quick
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -121,6 +124,7 @@ def huber_loss(
     return _reduce("huber_loss", _weighted("huber_loss", loss, weight), reduction)
 
 
+@quick
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """½d²/beta where |d| < beta, else |d| − ½beta, for d = input − target; ``l1_loss`` for beta 0.
 
@@ -169,6 +173,7 @@ def binary_cross_entropy(
     return _reduce("binary_cross_entropy", _weighted("binary_cross_entropy", loss, weight), reduction)
 
 
+@quick
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -204,6 +209,7 @@ def binary_cross_entropy_with_logits(
     return _reduce(op, _weighted(op, sub(mul(sub(1, y), x), part), weight), reduction)
 
 
+@quick
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target·(ln target − input) for log-probabilities input; e^target·(target − input) with ``log_target``.
 

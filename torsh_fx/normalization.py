@@ -9,6 +9,7 @@ import numpy as np
 
 from .arithmetic import cast, is_number, operand, rsqrt
 from .dtypes import is_floating
+from .known import quick
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.kinds import integer_of, shown
 from .rules.op import OPS
@@ -61,6 +62,7 @@ def _features(op: str, x: Any, normalized_shape: Any) -> tuple[Tensor, tuple[int
     return t, shape, tuple(range(t.ndim - len(shape), t.ndim))
 
 
+@quick
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -87,6 +89,7 @@ def layer_norm(
     return _scaled("layer_norm", out, weight, bias, shape, shape)
 
 
+@quick
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x/√(mean(x²) + eps)·weight over the last axes; without ``eps`` the dtype's rounding step.
 
@@ -116,6 +119,7 @@ def _channels(op: str, x: Any, least: int = 2) -> Tensor:
     return t
 
 
+@quick
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

@@ -126,6 +126,8 @@ def _forget(event: Event) -> None:
         keys = [k for k, e in list(parent.after.items()) if e is child]
         for key in keys:
             del parent.after[key]
+        if parent.stretches:
+            parent.stretches = {way: s for way, s in parent.stretches.items() if s.events[0] is not child}
         Root.made -= bool(keys)  # else it was forgotten while a trail was there, and came back
         child = parent
 

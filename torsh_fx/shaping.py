@@ -8,6 +8,7 @@ from typing import Any
 
 from .arithmetic import cast, operand
 from .dtypes import promote_types
+from .known import quick
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
 from .rules.kinds import axes_of, axis_of, integer_of
 from .rules.op import OPS
@@ -23,6 +24,7 @@ def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([integer_of(op, "an extent or axis", e) for e in args])
 
 
+@quick
 def reshape(x: Tensor, *shape: Any) -> Tensor:
     """The same elements in another shape, a view.
 
@@ -43,6 +45,7 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
     return apply_view(_RESHAPE, operand("reshape", x), shape=sizes("reshape", shape))
 
 
+@quick
 def view(x: Tensor, *shape: Any) -> Tensor:
     """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back.
 
@@ -53,6 +56,7 @@ def view(x: Tensor, *shape: Any) -> Tensor:
     return reshape(x, *shape)
 
 
+@quick
 def permute(x: Tensor, *dims: Any) -> Tensor:
     """Axes in another order, a view: output axis i is input axis ``dims[i]``.
 
@@ -69,6 +73,7 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     return apply_view(_PERMUTE, operand("permute", x), axes=sizes("permute", dims))
 
 
+@quick
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself.
 
@@ -90,6 +95,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return apply_view(_PERMUTE, t, axes=tuple(axes))
 
 
+@quick
 def t(x: Tensor) -> Tensor:
     """The transpose of a matrix, a view; vectors and scalars as they are.
 
@@ -108,6 +114,7 @@ def t(x: Tensor) -> Tensor:
     return transpose(x, 0, 1) if x.ndim == 2 else permute(x, *range(x.ndim))
 
 
+@quick
 def expand(x: Tensor, *shape: Any) -> Tensor:
     """Broadcast to a shape, right-aligned, a view; −1 keeps an extent of x.
 
@@ -134,6 +141,7 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
     return expand(x, *operand("expand_as", other).shape)
 
 
+@quick
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """A new axis of extent 1 at ``dim``, counted in the result, a view.
 
@@ -151,6 +159,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     return apply_view(_RESHAPE, x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
+@quick
 def squeeze(x: Tensor, dim: Any = None) -> Tensor:
     """Without axes of extent 1 (all, or those named that have it), a view.
 
@@ -169,6 +178,7 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
     return apply_view(_RESHAPE, x, shape=shape)
 
 
+@quick
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis.
 

@@ -535,6 +535,7 @@ def take(trail: Trail, event: Event) -> Tensor:
     node.trail = trail
     node.code = code = event.code
     node.event = event
+    node.value = None
     trail.nodes[code >> 1 :] = (node,)
     trail.event = event
     out = new(Tensor)
@@ -637,7 +638,11 @@ def result(node: Node) -> Tensor:
 
 def apply_view(row: Row, base: Tensor, **params: Any) -> Tensor:
     """Record a view of ``base``: the result shares its storage."""
-    out = apply(row, base, **params)
+    return as_view(apply(row, base, **params), row, base, params)
+
+
+def as_view(out: Tensor, row: Row, base: Tensor, params: dict[str, Any]) -> Tensor:
+    """Let ``out``, the result of ``row`` on ``base``, share its storage."""
     out._view = View(base, row, params, here().grad)
     out._cell  # noqa: B018  NOTE [at]
     return out

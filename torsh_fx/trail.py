@@ -66,6 +66,7 @@ class Event:
         "runs",
         "seam",
         "seen",
+        "stretches",
     )
 
     def __init__(self, parent: Event | None, key: Any) -> None:
@@ -86,6 +87,7 @@ class Event:
         self.numbers: tuple[Any, ...] = ()  # ("f", k), ("i", k) or a code, per runtime parameter
         self.mask: tuple[bool, ...] = ()  # per operand: does it get a gradient?
         self.home: Any = None  # the devices that the result is bound to
+        self.stretches: Any = NOTHING  # what whole functions recorded from here, see ``known``
         self.leaves: Any = NOTHING  # known backwards: root -> numbers of the slots reached
         # For the executor, where a path ends:
         self.runs: Any = NOTHING  # who held what -> how to run
@@ -170,9 +172,18 @@ class Trail:
         node = t._at
         if node is ELSEWHERE:
             node = t._node if t._view is not None else t._storage.node
-        if self.event.n_bytes > self.limit and node.trail is not self and node not in self.inputs:
-            return None
-        return self.code_of(node, t._edge)
+        if node.trail is self:
+            return self.code_of(node, t._edge)
+        where = self.inputs.get(node)
+        if where is None:
+            where = self.input(node) if self.event.n_bytes <= self.limit else None
+            if where is None:
+                return None
+        edge = t._edge
+        if edge is None:
+            return ~(where << 17)
+        number = self.numbered.get(edge)
+        return ~(where << 17 | (self.edge(edge) if number is None else number) << 1)
 
     def code_of(self, node: Node, edge: Any) -> int | None:
         """``code`` for a value and its place in the graph."""
@@ -197,21 +208,22 @@ class Trail:
     def input(self, node: Node) -> int | None:
         """The number of a value from outside; None if it is not there yet or traced."""
         where = self.inputs.get(node)
-        if where is None:
-            value = node.value
-            if is_traced(value) or (value is None and not node.given):
-                return None
-            key = (node.kind, home(node)) if placed else node.kind
-            event = self.event.after.get(key)
-            if event is None:
-                event = Event(self.event, key)
-                event.n_inputs += 1
-                event.n_bytes += node.aval.size * node.aval.dtype.itemsize
-                event = self.event.after.setdefault(key, event)  # whole, for other threads
-            where = event.n_inputs - 1
-            self.leaves[where:] = (node,)
-            self.event = event
-            self.inputs[node] = where
+        if where is not None:
+            return where
+        value = node.value
+        if is_traced(value) or (value is None and not node.given):
+            return None
+        key = (node.kind, home(node)) if placed else node.kind
+        event = self.event.after.get(key)
+        if event is None:
+            event = Event(self.event, key)
+            event.n_inputs += 1
+            event.n_bytes += node.aval.size * node.aval.dtype.itemsize
+            event = self.event.after.setdefault(key, event)  # whole, for other threads
+        where = event.n_inputs - 1
+        self.leaves[where:] = (node,)
+        self.event = event
+        self.inputs[node] = where
         return where
 
     def edge(self, edge: Any) -> int:
@@ -239,6 +251,7 @@ class Trail:
         node.trail = self
         node.code = event.code
         node.event = event
+        node.value = None
         self.nodes[event.code >> 1 :] = (node,)
         self.event = event
         return node
