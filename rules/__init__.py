@@ -95,6 +95,7 @@ from .linalg import matmul as matmul
 from .logsumexp import logsumexp as logsumexp
 from .losses import binary_cross_entropy as binary_cross_entropy
 from .losses import huber_loss as huber_loss
+from .losses import nll as nll
 from .losses import smooth_l1_loss as smooth_l1_loss
 from .norm import vector_norm as vector_norm
 from .op import OPS as OPS
@@ -335,6 +336,7 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "nll",
     "overlap_add",
     "overwrite",
     "pad",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .kinds import elementwise
-from .op import Sample, Scalar
+from .broadcast import Shape
+from .call import Aval
+from .errors import ArgumentTypeError, ShapeMismatchError
+from .kinds import elementwise, integer_of, linear
+from .op import Fails, Sample, Scalar
 from .samples import EDGES, samples, values
 
 Array = jax.Array
@@ -22,6 +27,77 @@ def _pair(low: float = -2, high: float = 2) -> list[tuple[Array, Array]]:
         (values(low=low, high=high, seed=1), values(low=low, high=high, seed=2)),
         (values(0, 2), values(0, 2)),
     ]
+
+
+@linear(
+    label="nll",
+    samples=samples(
+        Sample((values(3, 4), np.array([1, 0, 3])), {"ignore_index": -100}),
+        Sample((values(2, 3, 2), np.array([[2, -1], [0, 0]])), {"ignore_index": -1}),
+        Sample((values(2, 3), np.array([1, 1])), {"ignore_index": 1}),
+        Sample((values(4), np.array(2)), {"ignore_index": -100}),
+        Sample((values(0, 3), np.zeros(0, np.int64)), {"ignore_index": -100}),
+    ),
+    errors=lambda: [
+        Fails((values(3, 2), np.array([0])), {"ignore_index": -100}, ShapeMismatchError, "class axis"),
+        Fails((values(), np.array(0)), {"ignore_index": -100}, ShapeMismatchError, "class axis"),
+        Fails((values(3, 2), np.array([0.0, 1.0, 1.0])), {"ignore_index": -100}, ArgumentTypeError, "integer"),
+    ],
+    torch="nn.functional.nll_loss(reduction='none')",
+)
+def nll(x: Array, target: Array, *, ignore_index: int = -100) -> Array:
+    """−x at each target class, 0 where the target is ``ignore_index``.
+
+    Args:
+        x: log-probabilities, floating, [C] or [N, C, ...].
+        target: integers in [0, C) or ``ignore_index``, x's shape without the class
+            axis.  Not checked here: for any other integer the result is NaN.
+
+    Returns:
+        target's shape, x's dtype.
+
+    Raises:
+        ShapeMismatchError: the target does not have x's shape without its class axis.
+        ArgumentTypeError: the target is not integer, or x not floating.
+
+    Gradient: −g at each target, as a selection along the class axis: no scatter.
+    Source: a selection's transpose is insertion.
+    Example:
+        >>> nll(jnp.array([[-1.0, -2.0]]), jnp.array([1])).tolist()
+        [2.0]
+    """
+    axis = min(x.ndim - 1, 1)
+    index = jnp.expand_dims(target.astype(jnp.int64), axis)
+    grid = tuple(index if k == axis else jax.lax.broadcasted_iota(jnp.int64, index.shape, k) for k in range(x.ndim))
+    picked = jnp.squeeze(x.at[grid].get(mode="fill", wrap_negative_indices=False), axis)
+    return jnp.where(target.astype(jnp.int64) == ignore_index, jnp.zeros((), x.dtype), -picked)
+
+
+@nll.check
+def _(x: Aval, target: Aval, *, ignore_index: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ArgumentTypeError(f"[nll] x must be floating, got {x.dtype}; cast it first")
+    if not jnp.issubdtype(target.dtype, jnp.integer):
+        raise ArgumentTypeError(f"[nll] the target must hold integer classes, got {target.dtype}")
+    axis = min(x.ndim - 1, 1)
+    want = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if not x.shape or target.shape != want:
+        raise ShapeMismatchError(
+            "[nll] the target must have x's shape without its class axis", expected=want, got=target.shape
+        )
+    return want, x.dtype, {"ignore_index": integer_of("nll", "ignore_index", ignore_index)}
+
+
+nll.constant("target")
+
+
+@nll.vjp("x")
+def _(g: Grad, target: Array, avals: tuple[Aval, ...], ignore_index: int) -> Array:
+    shape = avals[0].shape
+    axis = min(len(shape) - 1, 1)
+    classes = jnp.expand_dims(target.astype(jnp.int64), axis)
+    hit = (jax.lax.broadcasted_iota(jnp.int64, shape, axis) == classes) & (classes != ignore_index)
+    return jnp.where(hit, -jnp.expand_dims(g, axis), jnp.zeros((), g.dtype))
 
 
 @elementwise(

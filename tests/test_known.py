@@ -41,6 +41,10 @@ FUNCTIONS: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "layer_norm": lambda x, w: F.layer_norm(x, (3,), w[0]),
     "permute": lambda x, w: x.permute(1, 0) @ w,
     "views of views": lambda x, w: x.t().reshape(3, 2).unsqueeze(0).flatten() * w.flatten(),
+    "chunk": lambda x, w: next(a * b for a, b in zip(x.chunk(2, 1), w.split(2, 1), strict=False)),
+    "unbind": lambda x, w: sum(a * k for k, a in enumerate((x * w).unbind(0))),
+    "conv1d": lambda x, w: F.conv1d(x.reshape(1, 2, 3), w.reshape(1, 2, 3), padding=1),
+    "cross_entropy": lambda x, w: F.cross_entropy(x * w, tx.tensor([2, -100])),
     "gelu": lambda x, w: F.gelu(x, approximate="tanh") + w,
 }
 
@@ -127,3 +131,51 @@ def test_many_different_arguments_are_not_all_remembered():
     start = here().trail.event
     assert all(len(e.stretches) <= known.MOST for e in start.after.values())
     assert F.leaky_relu(x, 0.5).tolist() == np.where(X < 0, X * 0.5, X).tolist()
+
+
+def test_indices_are_looked_at_each_time():
+    x, index = tx.tensor(X, requires_grad=True), tx.tensor([0, 1])
+    for k in range(4):
+        assert x.index_select(0, index).tolist() == X[[0, 1]].tolist()
+        assert F.cross_entropy(x, index).item() == pytest.approx((1.7413 + 0.0848) / 2, abs=1e-4)  # by hand
+        with pytest.raises(tx.OutOfRangeError, match="7"):
+            x.index_select(0, tx.tensor([0, 7]))
+        with pytest.raises(tx.OutOfRangeError, match=f"{k + 3}"):
+            F.cross_entropy(x, tx.tensor([0, k + 3]))
+    index.add_(1)
+    index.tolist()
+    with pytest.raises(tx.OutOfRangeError, match="2"):
+        x.index_select(0, index)
+    assert x.index_select(0, tx.tensor([1, 0])).tolist() == X[[1, 0]].tolist()
+
+
+def test_a_compiled_step_looks_at_the_indices_it_is_given():
+    w, rows = tx.tensor(X, requires_grad=True), tx.tensor([0, 1])
+
+    @tx.compile
+    def step(labels: tx.Tensor) -> tx.Tensor:
+        loss = F.cross_entropy(w.index_select(0, rows), labels)
+        loss.backward()
+        with tx.no_grad():
+            w.sub_(w.grad)
+        w.grad = None
+        return loss
+
+    with tx.eager():
+        expected = F.cross_entropy(tx.tensor(X), tx.tensor([0, 2])).item()
+    assert step(tx.tensor([0, 2])).item() == pytest.approx(expected)
+    moved = w.tolist()
+    for bad in ([0, 3], [-1, 0]):
+        with pytest.raises(tx.OutOfRangeError, match=str(bad[0] or bad[1])):
+            step(tx.tensor(bad))
+    with tx.no_grad():
+        rows.add_(1)
+    with pytest.raises(tx.OutOfRangeError, match="2"):
+        step(tx.tensor([0, 2]))
+    assert w.tolist() == moved
+    with tx.no_grad():
+        rows.sub_(1)
+    step(tx.tensor([-100, 1]))
+    assert w.tolist()[0] == moved[0]
+    assert w.tolist()[1] != moved[1]
+    assert repr(step).count("recorded 1 time")

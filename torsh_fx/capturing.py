@@ -83,6 +83,7 @@ class Capture:
 
     def __init__(self, plan: Plan, found: Found) -> None:
         self.trail = Trail()
+        self.ranges: list[Guard] = []  # of indices that come in: each call checks them before it runs
         self.born = next_serial()
         self.reason: str | None = None  # why the step cannot be replayed
         self.draws: list[tuple[Generator, int]] = []
@@ -391,7 +392,11 @@ def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:
         program = build(trail, needed, None, True)
         timed = explaining.Timed(event, "a compiled step", program, began)
         CACHE.store(event, program)
-    guards = [Guard(g.op, step.constants, g.extent, g.what, g.where, g.low) for g in trail.guards]  # type: ignore[arg-type]
-    plan.fill(len(session.things), step, program, event, (trail.floats, trail.ints), session.draws, guards)
+    nowhere = Node(None, (), (), None)  # type: ignore[arg-type]
+    guards = [g.on(nowhere) for g in trail.guards]
+    number = {id(a): k for k, a in reversed(list(enumerate(session.arguments[id(c)] for c in session.cells)))}
+    ranges = [(number[id(g.index)], g.on(nowhere)) for g in session.ranges]
+    numbers = trail.floats, trail.ints
+    plan.fill(len(session.things), step, program, event, numbers, session.draws, guards, ranges)
     trail.close()
     return timed

@@ -13,6 +13,7 @@ from .dtypes import float64, int64, is_floating
 from .graph import Guard, caller_line
 from .indexing import gather
 from .known import quick
+from .ranges import first_outside, is_within
 from .record import watch
 from .reducing import log_softmax, matmul, mean, softmax, sum
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
@@ -188,7 +189,8 @@ def nll_loss(
         )
     classes = x.shape[axis]
     ignore_index = integer_of("nll_loss", "ignore_index", ignore_index)
-    _check_classes("nll_loss", t, classes, ignore_index)
+    if _classes_are_known("nll_loss", t, classes, ignore_index) and weight is None:
+        return _nll(x, t, ignore_index, reduction)
     ignored = t == ignore_index
     safe = where(ignored, 0, t)
     picked = -squeeze(gather(x, axis, unsqueeze(cast(safe, int64), axis)), axis)
@@ -201,14 +203,26 @@ def nll_loss(
     return _reduce("nll_loss", losses, reduction)
 
 
-def _check_classes(op: str, target: Tensor, classes: int, ignored: int | None = None) -> None:
-    value = target._node.value
-    if value is None or target._node.traced or not target.numel():
-        return  # the gather that uses it checks it
-    host = np.asarray(value)
-    bad = host[((host < 0) | (host >= classes)) & (True if ignored is None else host != ignored)]
-    if bad.size:
-        raise OutOfRangeError(f"[{op}] target {int(bad.flat[0])} is out of range for {classes} classes")
+@quick
+def _nll(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    losses = apply(OPS["nll"], x, target, ignore_index=ignore_index)
+    if reduction == "mean":
+        return sum(losses) / sum(cast(target != ignore_index, x.dtype))
+    return _reduce("nll_loss", losses, reduction)
+
+
+def _classes_are_known(op: str, target: Tensor, classes: int, ignored: int | None = None) -> bool:
+    """Are the classes known to be in range?  If not yet, the gather that uses them checks them."""
+    node = target._node
+    if node.value is None and node.given:
+        watch(node, Guard(op, node, classes, f"{classes} classes", caller_line(), ignored=ignored))
+        return True
+    if node.value is None or node.traced:
+        return False
+    if not is_within(node, 0, classes, ignored):
+        bad = first_outside(node.value, 0, classes, ignored)
+        raise OutOfRangeError(f"[{op}] target {bad} is out of range for {classes} classes")
+    return not here().tapes  # a replay may bring others
 
 
 def cross_entropy(
@@ -309,7 +323,7 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     later = t._node.value is None and here().capture is not None  # in a compiled step the program looks
     if t._node.value is None and not later:
         t.jax()  # an out-of-range class would be a row of zeros: look before using it
-    _check_classes("one_hot", t, num_classes)
+    _classes_are_known("one_hot", t, num_classes)
     out = cast(unsqueeze(t, -1) == cast(arange(num_classes), t.dtype), int64)
     if later:
         watch(out._node, Guard("one_hot", t._node, num_classes, f"{num_classes} classes", caller_line()))
@@ -373,7 +387,7 @@ def _convolution(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_convolution(name, n)
-    return conv
+    return quick(conv)
 
 
 def _transposed(name: str, n: int) -> Callable[..., Tensor]:
@@ -393,7 +407,7 @@ def _transposed(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_transposed(name, n)
-    return conv
+    return quick(conv)
 
 
 def _convolve(name: str, n: int, x: Any, w: Any, bias: Tensor | None, params: dict[str, Any]) -> Tensor:

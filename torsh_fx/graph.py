@@ -203,14 +203,17 @@ _inputs: Any = vars(Node)["inputs"].__get__
 class Guard:
     """An index that could not be checked at the call: the program checks it."""
 
-    __slots__ = ("extent", "index", "low", "op", "what", "where")
+    __slots__ = ("extent", "ignored", "index", "low", "op", "what", "where")
 
-    def __init__(self, op: str, index: Node, extent: int, what: str, where: str, low: int = 0) -> None:
+    def __init__(
+        self, op: str, index: Node, extent: int, what: str, where: str, low: int = 0, ignored: int | None = None
+    ) -> None:
         self.op, self.index, self.extent, self.what, self.where, self.low = op, index, extent, what, where, low
+        self.ignored = ignored  # an integer that may be there all the same, for checks on the host
 
     def on(self, index: Node) -> Guard:
         """The same check on a copy of the index."""
-        return Guard(self.op, index, self.extent, self.what, self.where, self.low)
+        return Guard(self.op, index, self.extent, self.what, self.where, self.low, self.ignored)
 
 
 class Slot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .dtypes import get_default_dtype
 from .graph import Node
@@ -19,9 +19,10 @@ from .tensor import Tensor, as_view, take
 from .trail import Event, Trail
 
 P = ParamSpec("P")
+R = TypeVar("R", Tensor, tuple[Tensor, ...])
 new: Any = object.__new__
 
-LONGEST = 64  # ops of one function
+LONGEST = 256  # ops of one function
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 MOST = 16  # functions, or different arguments, at one place
 
@@ -66,10 +67,11 @@ class Stretch(NamedTuple):
     floats: tuple[float, ...]
     ints: tuple[int, ...]
     around: tuple[tuple[Callable[[], Any], Any], ...]  # what the ops' calls depend on besides, as it was
-    view: tuple[int, Row, dict[str, Any]] | None  # of that argument, if the result is one
+    outs: tuple[tuple[int, tuple[int, Row, dict[str, Any]] | None], ...]  # which are results; of what argument a view
+    several: bool  # the function gives a tuple
 
-    def take(self, trail: Trail, args: tuple[Any, ...]) -> Tensor | None:
-        """Record them again, if nothing around them has changed; the last one's result."""
+    def take(self, trail: Trail, args: tuple[Any, ...]) -> Any:
+        """Record them again, if nothing around them has changed; the function's result, else None."""
         for read, value in self.around:
             if read() != value:
                 return None
@@ -86,17 +88,20 @@ class Stretch(NamedTuple):
             trail.ints[last.n_ints - len(self.ints) :] = self.ints
         trail.nodes[events[0].code >> 1 :] = made
         trail.event = last
-        out = new(Tensor)
-        out._at = node
-        if node.code & 1:
-            out._edge = node
-        if self.view is not None:
-            k, row, params = self.view
-            as_view(out, row, args[k], params)
-        return out
+        outs = []
+        for place, view in self.outs:
+            node = made[place]
+            out = new(Tensor)
+            out._at = node
+            if node.code & 1:
+                out._edge = node
+            if view is not None:
+                as_view(out, view[1], args[view[0]], view[2])
+            outs.append(out)
+        return tuple(outs) if self.several else out
 
 
-def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def quick(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function that records some ops be known again by its arguments, before it looks at them.
 
     Whatever it does on its way to its result (defaults, names of axes, checks, the ops
@@ -105,7 +110,7 @@ def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """
 
     @functools.wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         recorder = LOCAL.now
         trail = recorder.trail
         key: list[Any] = [function, recorder.mode, len(args)]
@@ -133,7 +138,7 @@ def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         if stretch is not None and recorder.trail is trail:
             out = stretch.take(trail, args)
             if out is not None:
-                return out
+                return out  # type: ignore[no-any-return]
         out = function(*args, **kwargs)
         if recorder.mode is not None and recorder.trail is trail and len(before.stretches) < MOST:
             found = _since(before, trail, out, args)
@@ -144,20 +149,11 @@ def quick(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     return wrapper
 
 
-def _since(before: Event, trail: Trail, out: Any, args: tuple[Any, ...]) -> Stretch | None:
+def _since(before: Event, trail: Trail, result: Any, args: tuple[Any, ...]) -> Stretch | None:
     """What was recorded since ``before``, if it can be recorded again without its function."""
     last = event = trail.event
-    if out.__class__ is not Tensor or last is before or last.n_guards != before.n_guards:
+    if last is before or last.n_guards != before.n_guards:
         return None
-    node = out._node
-    if node.event is not last or out._edge is not (node if node.code & 1 else None):
-        return None
-    view = None
-    if out._view is not None:
-        number = next((k for k, t in enumerate(args) if t is out._view.base), None)
-        if number is None:
-            return None
-        view = number, out._view.row, out._view.params
     events: list[Event] = []
     around: dict[Any, Any] = {get_default_dtype: get_default_dtype()}
     while event is not before:
@@ -168,5 +164,23 @@ def _since(before: Event, trail: Trail, out: Any, args: tuple[Any, ...]) -> Stre
         events.append(event)
         assert event.parent is not None
         event = event.parent
+    events.reverse()
+    several = result.__class__ is tuple
+    outs = [_out(out, events, args) for out in (result if several else (result,))]
+    if not outs or None in outs:
+        return None
     floats, ints = tuple(trail.floats[before.n_floats :]), tuple(trail.ints[before.n_ints :])
-    return Stretch(tuple(reversed(events)), floats, ints, tuple(around.items()), view)
+    return Stretch(tuple(events), floats, ints, tuple(around.items()), tuple(outs), several)  # type: ignore[arg-type]
+
+
+def _out(out: Any, events: list[Event], args: tuple[Any, ...]) -> tuple[int, Any] | None:
+    """Which of the events made a result, and the argument it is a view of; None if it is something else."""
+    if out.__class__ is not Tensor:
+        return None
+    node, view = out._node, out._view
+    if node.event not in events or out._edge is not (node if node.code & 1 else None):
+        return None
+    if view is None:
+        return events.index(node.event), None
+    number = next((k for k, t in enumerate(args) if t is view.base), None)
+    return None if number is None else (events.index(node.event), (number, view.row, view.params))

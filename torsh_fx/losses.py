@@ -28,7 +28,7 @@ from .distances import cosine_similarity as cosine_similarity
 from .distances import pairwise_distance
 from .dtypes import int64, is_floating
 from .elementary import xlogy
-from .functional import _check_classes, _constant_operand, _number, _reduce
+from .functional import _classes_are_known, _constant_operand, _number, _reduce
 from .indexing import gather
 from .known import quick
 from .reducing import mean, sum
@@ -399,7 +399,7 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ArgumentValueError(f"[{op}] p must be 1 or 2, got {p!r}")
     classes = x.shape[-1]
-    _check_classes(op, t, classes)
+    _classes_are_known(op, t, classes)
     from .creation import arange
 
     places = unsqueeze(cast(t, int64), -1)

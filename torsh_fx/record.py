@@ -17,6 +17,7 @@ import numpy as np
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
 from .liveness import is_heavy
+from .ranges import is_within
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.context import config
@@ -59,7 +60,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
     codes = tuple([trail.code_of(n, e) for n, e in zip(operands, edges, strict=True)])
     for n in nodes:
         trail.code_of(n, None)
-    known = recorder.mode is not None and not row.checked
+    known = recorder.mode is not None and row.values_fn is None and guard is None
     node = trail.extend(call, codes, values, mask, place, key if known else None)
     return _settle(node, guard)
 
@@ -125,7 +126,10 @@ def _one_home(op: str, nodes: Sequence[Node]) -> Any:
 
 
 def watch(node: Node, guard: Guard) -> None:
-    """Let the program that computes ``node`` check an index."""
+    """Let the program that computes ``node`` check an index; what a compiled step is given, each call checks."""
+    if guard.index.given:
+        here().capture.ranges.append(guard)
+        return
     node.guard = guard
     trail = here().trail
     if node.trail is trail:
@@ -183,6 +187,17 @@ def _check_bounds(row: Row, call: Any, given: dict[str, Any]) -> Guard | None:
         index = given[name]
         if index.value is None:
             guard = Guard(row.name, index, extent, what, caller_line())
-        elif not index.traced:
+        elif not index.traced and not is_within(index, 0, extent):
             check_indices(row.name, index.value, extent, what)
     return guard
+
+
+def is_checked(row: Row, call: Any, operands: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Are the indices of a call known, and in range?  ``operands`` and ``params`` are Tensors."""
+    assert row.bounds_fn is not None
+    for name, (extent, _) in row.bounds_fn(call).items():
+        t = operands[row.operands.index(name)] if name in row.operands else params[name]
+        node = t._node
+        if node.value is None or node.traced or not is_within(node, 0, extent):
+            return False
+    return True

@@ -25,6 +25,7 @@ from .dtypes import get_default_dtype
 from .executor import _lock, run
 from .graph import Guard, Node, leaf
 from .program import Program
+from .ranges import check
 from .rules.context import config
 from .running import launch, lost, shielded
 from .state import here
@@ -302,12 +303,14 @@ class Plan:
         numbers: tuple[list[float], list[int]],
         draws: list[tuple[Any, int]],
         guards: Sequence[Guard],
+        ranges: Sequence[tuple[int, Guard]],
     ) -> None:
         """Tell what the step did when it was recorded, with ``known`` Tensors."""
         self.step, self.program, self.event = step, program, event
         self.floats, self.ints = numbers
         self.draws = draws  # generators, and where their seeds and counters stand
         self.guards = guards
+        self.ranges = ranges  # cells that hold indices, and what those must be
         at = {p: k for k, p in enumerate(program.kept)}
         order = [at[p] for p in step.places]
         self.picked = None if order == list(range(len(program.kept))) else order
@@ -353,6 +356,8 @@ class Plan:
                 if any(map(is_, arrays, repeat(None))):
                     run([n for n in nodes if n.value is None])
                     arrays = list(map(_value, nodes))
+                for c, guard in self.ranges:
+                    check(guard, self._cell(c, found).node)
                 alone = self._make_alone(nodes, arrays)
                 self._execute(nodes, arrays, ints, box, out, found, alone)
         finally:

@@ -249,6 +249,7 @@ def select(x: Tensor, dim: int, index: Any) -> Tensor:
     return apply_view(OPS["select"], x, dim=axis, index=place % extent)
 
 
+@quick
 def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Slices along ``dim``, views: of one size (the last may be smaller), or of the sizes listed.
 
@@ -281,6 +282,7 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
     return tuple(out)
 
 
+@quick
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller), views.
 
@@ -301,6 +303,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(1, -(-extent // chunks)), dim)
 
 
+@quick
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All positions along ``dim``, as views without it.
 
@@ -319,6 +322,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(select(x, dim, k) for k in range(x.shape[axis_of("unbind", dim, x.shape)]))
 
 
+@quick
 def flip(x: Tensor, dims: Any) -> Tensor:
     """Elements in reversed order along ``dims``, one axis or several: a copy of x's shape and dtype.
 

@@ -20,7 +20,7 @@ from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .lru import LRU
-from .record import record
+from .record import is_checked, record
 from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.context import config
@@ -586,9 +586,11 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
         event = trail.event.after.get(tuple(key))
     except TypeError:  # an unhashable parameter, which the row will refuse or make a tuple
         return _apply(row, operands, params, None)
+    if event is not None and row.checked and not is_checked(row, event.call, operands, params):
+        return _apply(row, operands, params, None)  # which says what is wrong
     if event is None or recorder.trail is not trail:
         way = (trail.event, tuple(key))
-        if (floats and ints) or recorder.trail is not trail or trail.is_full():
+        if (floats and ints) or row.checked or recorder.trail is not trail or trail.is_full():
             return _apply(row, operands, params, way)
         return _elsewhere(row, operands, params, way, (*floats, *ints))
     if floats:

@@ -42,9 +42,10 @@ def freeze(nodes: Iterable[Node]) -> None:
     for node in nodes:
         if node.trail is not None and node.value is None:
             note_origins(node.trail)
-        held = [node, *_origins(node)]
-        _frozen.update(n for n in held if n.serial < start and not n.traced)
-    anything_frozen[:] = [True]
+        held = [n for n in (node, *_origins(node)) if n.serial < start and not n.traced]
+        if held:
+            _frozen.update(held)
+            anything_frozen[:] = [True]
 
 
 def note_origins(trail: Trail) -> None:

@@ -32,7 +32,7 @@ def write(self: Tensor, source: Tensor, op: str) -> Tensor:
         recorder.mode == 0
         and new.trail is recorder.trail
         and self._view is None
-        and not (placed or anything_frozen or _traced(old))
+        and not (placed or _traced(old) or (anything_frozen and is_frozen(old)))
         and new.event.kind == old.kind
     ):
         cell.node = new
