@@ -165,6 +165,7 @@ from .shape import reshape as reshape
 from .slicing import flip as flip
 from .slicing import narrow as narrow
 from .slicing import select as select
+from .slicing import slab as slab
 from .slicing import stride as stride
 from .soft import elu as elu
 from .soft import logsigmoid as logsigmoid
@@ -375,6 +376,7 @@ __all__ = [
     "sin",
     "sinc",
     "sinh",
+    "slab",
     "slice_scatter",
     "slogdet",
     "smooth_l1_loss",

@@ -12,7 +12,7 @@ import numpy as np
 from .broadcast import Shape
 from .call import Aval, Call
 from .errors import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError
-from .kinds import axes_of, axis_of, linear
+from .kinds import axes_of, axis_of, integer_of, linear
 from .op import Fails, Index, Sample
 from .samples import samples, values
 
@@ -104,6 +104,66 @@ def _(shape: Shape, call: Call) -> None:
 def _(g: Grad, avals: tuple[Aval, ...], dim: int, start: Array) -> Array:
     zeros = jnp.zeros(avals[0].shape, g.dtype)
     return jax.lax.dynamic_update_slice_in_dim(zeros, g, start, dim)
+
+
+@linear(
+    label="view(split(dim={dim}, start={start}))",
+    samples=samples(
+        Sample((values(5),), {"dim": 0, "start": 1, "length": 3}),
+        Sample((values(2, 4),), {"dim": -1, "start": 2, "length": 2}),
+        Sample((values(2, 4),), {"dim": 0, "start": 2, "length": 0}),
+    ),
+    errors=lambda: [
+        Fails((values(2, 3),), {"dim": 2, "start": 0, "length": 1}, OutOfRangeError, "axis 2"),
+        Fails((values(2, 3),), {"dim": 1, "start": 2, "length": 2}, OutOfRangeError, "\\[2, 4\\).*axis 1.*extent 3"),
+        Fails((values(2, 3),), {"dim": 1, "start": 0, "length": -1}, ArgumentValueError, "length"),
+    ],
+    torch="narrow",
+)
+def slab(x: Array, *, dim: int, start: int, length: int) -> Array:
+    """``narrow`` whose start is part of the program, for parts that follow from the shape, as split's do.
+
+    Args:
+        x: any shape of rank 1 or more.
+        dim: the axis.
+        start: first index.
+        length: extent of the result, 0 allowed.
+
+    Returns:
+        x with extent ``length`` along ``dim``.
+
+    Raises:
+        OutOfRangeError: the axis is out of range, or the slice leaves it.
+        ArgumentValueError: a negative length.
+
+    Gradient: g in a slab of zeros, a pad that XLA fuses with its neighbours; with a
+    start at run time it would be an update of zeros in memory.
+    Source: a selection's transpose is insertion.
+    Example:
+        >>> slab(jnp.arange(5), dim=0, start=1, length=2).tolist()
+        [1, 2]
+    """
+    return jax.lax.slice_in_dim(x, start, start + length, axis=dim)
+
+
+@slab.check
+def _(x: Aval, *, dim: Any, start: Any, length: Any) -> tuple[Shape, Any, dict[str, Any]]:
+    if x.ndim == 0:
+        raise OutOfRangeError(f"[slab] axis {dim} is out of range: x has rank 0, shape []")
+    axis = axis_of("slab", dim, x.shape)
+    start, length = integer_of("slab", "start", start), integer_of("slab", "length", length)
+    if length < 0:
+        raise ArgumentValueError(f"[slab] length must not be negative, got {length}")
+    check_slice("slab", x.shape, axis, start, length)
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+    return shape, x.dtype, {"dim": axis, "start": start, "length": length}
+
+
+@slab.vjp("x")
+def _(g: Grad, avals: tuple[Aval, ...], dim: int, start: int, length: int) -> Array:
+    shape = avals[0].shape
+    edges = [(start, shape[k] - start - length, 0) if k == dim else (0, 0, 0) for k in range(len(shape))]
+    return jax.lax.pad(g, jnp.zeros((), g.dtype), edges)
 
 
 @linear(

@@ -126,6 +126,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "permute": lambda x, axes: np.transpose(x, axes),
     "expand": _expand,
     "narrow": _narrow,
+    "slab": _narrow,
     "overwrite": lambda x, source: source,
     "put": _put,
     "slice_scatter": _slice_scatter,

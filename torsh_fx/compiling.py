@@ -23,7 +23,7 @@ from .capturing import capture
 from .programs import CACHE
 from .replaying import Inputs, Plan, switches
 from .rules import ArgumentTypeError
-from .state import ambient_trace, here
+from .state import LOCAL, ambient_trace
 from .stats import counts
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # While a step is recorded its Tensors hold placeholders, so only one is at a time, or replayed.
 _calls = threading.RLock()
 
+_NO_INPUTS = Inputs((), {})
 PATIENCE = 8  # recordings for a reason that will not go away
 PLANS = 8  # of one step, for different arguments or flags
 
@@ -47,12 +48,12 @@ class Compiled:
         self._reason: str | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = here()
+        recorder = LOCAL.now
         usual = recorder.mode is not None and recorder.capture is None and recorder.attempt is None
         if not usual or ambient_trace() is not None:
             return self.__wrapped__(*args, **kwargs)
         with _calls:
-            inputs, around = Inputs(args, kwargs), switches()
+            inputs, around = Inputs(args, kwargs) if args or kwargs else _NO_INPUTS, switches()
             for k, plan in enumerate(self._plans):
                 found = plan.fits(inputs, around)
                 if found is not None:

@@ -158,7 +158,7 @@ def _since(before: Event, trail: Trail, result: Any, args: tuple[Any, ...]) -> S
     around: dict[Any, Any] = {get_default_dtype: get_default_dtype()}
     while event is not before:
         call = event.call
-        if call is None or len(events) == LONGEST or call.op.checked:
+        if call is None or len(events) == LONGEST or call.op.bounds_fn is not None:
             return None
         around.update((read, read()) for read in call.op.context.values())
         events.append(event)

@@ -60,7 +60,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
     codes = tuple([trail.code_of(n, e) for n, e in zip(operands, edges, strict=True)])
     for n in nodes:
         trail.code_of(n, None)
-    known = recorder.mode is not None and row.values_fn is None and guard is None
+    known = recorder.mode is not None and guard is None
     node = trail.extend(call, codes, values, mask, place, key if known else None)
     return _settle(node, guard)
 
@@ -193,9 +193,16 @@ def _check_bounds(row: Row, call: Any, given: dict[str, Any]) -> Guard | None:
 
 
 def is_checked(row: Row, call: Any, operands: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Are the indices of a call known, and in range?  ``operands`` and ``params`` are Tensors."""
-    assert row.bounds_fn is not None
-    for name, (extent, _) in row.bounds_fn(call).items():
+    """Can a call of a row that looks at values be made as before?  ``operands`` and ``params`` may be Tensors.
+
+    Numbers are checked, and refused; indices must be known, and in range.
+    """
+    if row.values_fn is not None:
+        runtime = {name: params[name] for name in row.runtime if params.get(name) is not None}
+        if not all(isinstance(v, (int, float)) for v in runtime.values()):
+            return False
+        row.values_fn(call, **runtime)
+    for name, (extent, _) in row.bounds_fn(call).items() if row.bounds_fn is not None else ():
         t = operands[row.operands.index(name)] if name in row.operands else params[name]
         node = t._node
         if node.value is None or node.traced or not is_within(node, 0, extent):

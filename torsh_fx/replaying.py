@@ -124,6 +124,9 @@ class Found(NamedTuple):
     late: list[Cell]  # of both
 
 
+NOTHING: tuple[Found, list[int], list[Any]] = (Found([], [], []), [], [])
+
+
 class Ref(int):
     """In what a step returns: a Tensor, by its number."""
 
@@ -251,6 +254,8 @@ class Plan:
 
     def _located(self, inputs: Inputs, grads: list[Tensor | None]) -> tuple[Found, list[int], list[Any]]:
         """The Tensors, each argument's number, and what each must have in common with that of another call."""
+        if self.all_bare and not inputs.tensors:
+            return NOTHING
         found: list[Any] = []
         stored: list[Any] = []
         late: list[Any] = []

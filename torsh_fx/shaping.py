@@ -277,7 +277,7 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
             raise ArgumentValueError(f"[split] sections {sections} must add up to extent {extent} of axis {axis}")
     out, start = [], 0
     for length in sections:
-        out.append(narrow(x, axis, start, length))
+        out.append(apply_view(OPS["slab"], x, dim=axis, start=start, length=length))
         start += length
     return tuple(out)
 

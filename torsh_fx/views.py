@@ -34,7 +34,7 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
             return overwritten(base, apply(OPS["permute"], source, axes=back))
         case "select":
             return apply(OPS["select_scatter"], base, source, dim=params["dim"], index=params["index"])
-        case "narrow":
+        case "narrow" | "slab":
             return apply(OPS["slice_scatter"], base, source, dim=params["dim"], start=params["start"], step=1)
         case "stride":
             return apply(OPS["slice_scatter"], base, source, dim=params["dim"], start=0, step=params["step"])
