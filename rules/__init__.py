@@ -91,6 +91,7 @@ from .inverse import solve as solve
 from .inverse import solve_triangular as solve_triangular
 from .join import concat as concat
 from .join import stack as stack
+from .linalg import affine as affine
 from .linalg import matmul as matmul
 from .logsumexp import logsumexp as logsumexp
 from .losses import binary_cross_entropy as binary_cross_entropy
@@ -220,6 +221,7 @@ __all__ = [
     "acosh",
     "add",
     "add_scalar",
+    "affine",
     "all",
     "amax",
     "amin",

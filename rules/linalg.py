@@ -1,4 +1,4 @@
-"""The matrix product."""
+"""The matrix product, and the linear map of a layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .broadcast import Shape, broadcast_shapes, reduce_grad_to_shape
 from .call import Aval, Call
 from .context import matmul_precision
 from .errors import AutogradError, OperandError, ShapeMismatchError
-from .kinds import bilinear, promoted
+from .kinds import bilinear, general, promoted
 from .op import Fails, Sample
 from .samples import values
 
@@ -128,7 +128,7 @@ def _(shape: Shape, call: Call) -> None:
 
 
 @matmul.vjp("a")
-def _(g: Grad, b: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
+def _left(g: Grad, b: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
     batch, m, k, n = _sizes(avals)
     g = g.reshape(*batch, m, n)
     if b.ndim <= 2:
@@ -141,7 +141,7 @@ def _(g: Grad, b: Array, avals: tuple[Aval, ...], precision: str | None) -> Arra
 
 
 @matmul.vjp("b")
-def _(g: Grad, a: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
+def _right(g: Grad, a: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
     batch, m, k, n = _sizes(avals)
     g = g.reshape(*batch, m, n)
     left, right = _promote(avals[0].shape, avals[1].shape)
@@ -180,3 +180,96 @@ def _again(call: Call, a: Array, b: Array) -> Array:
     avals = (Aval(tuple(a.shape), call.avals[0].dtype), Aval(tuple(b.shape), call.avals[1].dtype))
     out: Array = bind(matmul.call(avals, call.kwargs, ()), a, b)
     return out
+
+
+def _affine_samples() -> list[Sample]:
+    shapes: list[tuple[Shape, Shape]] = [((2, 3), (4, 3)), ((3,), (2, 3)), ((2, 2, 3), (2, 3)), ((0, 3), (2, 3))]
+    shapes += [((2, 0), (3, 0))]
+    return [Sample((values(*x, seed=1), values(*w, seed=2), values(w[0], seed=3))) for x, w in shapes]
+
+
+def _affine_errors() -> list[Fails]:
+    return [
+        Fails((values(2, 3), values(4, 2), values(4)), {}, ShapeMismatchError, "3 and 2"),
+        Fails((values(2, 3), values(4, 3), values(3)), {}, ShapeMismatchError, "one entry per row"),
+        Fails((values(2, 3), values(3), values(1)), {}, OperandError, "rank 1"),
+        Fails((values(), values(4, 3), values(4)), {}, OperandError, "rank 0"),
+    ]
+
+
+@general(
+    label="affine",
+    samples=_affine_samples,
+    errors=_affine_errors,
+    torch="nn.functional.linear",
+    context={"precision": matmul_precision},
+)
+def affine(x: Array, w: Array, b: Array, *, precision: str | None = None) -> Array:
+    """x·wᵀ + b, PyTorch's linear: a product, a transpose and a sum in one op.
+
+    Args:
+        x: [..., k].
+        w: [n, k].
+        b: [n].
+        precision: as for ``matmul``.
+
+    Returns:
+        [..., n] in the promoted dtype.
+
+    Raises:
+        OperandError: x has rank 0, or w another rank than 2.
+        ShapeMismatchError: inner extents differ, or b does not have one entry per row of w.
+
+    Gradient: (g·w, gᵀ·x, g), the last two summed over all other axes.
+    Source: ``matmul``'s rules for its parts.
+    Example:
+        >>> affine(jnp.ones((1, 2)), jnp.ones((1, 2)), jnp.ones(1)).tolist()
+        [[3.0]]
+    """
+    return _product(x, w.T, precision) + b
+
+
+@affine.check
+def _(x: Aval, w: Aval, b: Aval, *, precision: str | None) -> tuple[Shape, Any]:
+    if x.ndim == 0 or w.ndim != 2:
+        name, rank = ("x", 0) if x.ndim == 0 else ("w", w.ndim)
+        raise OperandError(f"[affine] operand {name} has rank {rank}; it needs x [..., k] and w [n, k]")
+    if x.shape[-1] != w.shape[1]:
+        raise ShapeMismatchError(
+            f"[affine] inner extents {x.shape[-1]} and {w.shape[1]} differ for operands of shapes {list(x.shape)} "
+            f"and {list(w.shape)}",
+            expected=x.shape,
+            got=w.shape,
+        )
+    if b.shape != w.shape[:1]:
+        raise ShapeMismatchError("[affine] b needs one entry per row of w", expected=w.shape[:1], got=b.shape)
+    return (*x.shape[:-1], w.shape[0]), promoted(promoted(x.dtype, w.dtype), b.dtype)
+
+
+def _of_product(avals: Sequence[Aval]) -> tuple[Aval, Aval]:
+    return avals[0], Aval(avals[1].shape[::-1], avals[1].dtype)
+
+
+@affine.vjp("x")
+def _(g: Grad, w: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
+    return _left(g, w.T, _of_product(avals), precision)
+
+
+@affine.vjp("w")
+def _(g: Grad, x: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
+    return _right(g, x, _of_product(avals), precision).T
+
+
+@affine.vjp("b")
+def _(g: Grad, avals: tuple[Aval, ...]) -> Array:
+    return reduce_grad_to_shape(g, avals[2].shape)
+
+
+@affine.jvp
+def _(tangents: Any, x: Array, w: Array, aval: Aval, precision: str | None) -> Array:
+    dx, dw, db = tangents
+    parts = [] if dx is None else [_product(dx, w.T, precision)]
+    parts += [] if dw is None else [_product(x, dw.T, precision)]
+    parts += [] if db is None else [jnp.broadcast_to(db, aval.shape)]
+    total: Array = sum(parts[1:], start=parts[0])
+    return total.astype(aval.dtype)

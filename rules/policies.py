@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-_PRODUCTS = ("matmul", "conv", "depthwise_conv", "separable_conv")
+_PRODUCTS = ("matmul", "affine", "conv", "depthwise_conv", "separable_conv")
 
 
 def _is_product(prim: Any) -> bool:

@@ -144,6 +144,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "concat": _concat,
     "stack": lambda *xs, dim: np.stack(xs, axis=dim),
     "matmul": np.matmul,
+    "affine": lambda x, w, b, precision=None: x @ np.asarray(w).T + b,
     "pow": lambda x, exponent: np.power(x, float(exponent)),
     "pow_tensor": np.power,
     "log_softmax": lambda x, dim: np.log(_softmax(x, dim)),

@@ -110,7 +110,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         ArgumentTypeError: the dtypes differ.
 
     Gradient: (g·weight, gᵀ·x, g), each summed over the axes it was broadcast along.
-    Source: ``rules.matmul`` and ``rules.add``.
+    Source: ``rules.affine``; without a bias ``rules.matmul``.
     Example:
         >>> linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([1.0])).tolist()
         [[12.0]]
@@ -118,6 +118,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     x, w = operand("linear", x), operand("linear", weight)
     if w.ndim not in (1, 2):
         raise ShapeMismatchError("[linear] weight needs shape [out, in] or [in]", expected=("out", "in"), got=w.shape)
+    if bias is not None and w.ndim == 2 and x.ndim and x.dtype == w.dtype and x.shape[-1] == w.shape[1]:
+        return apply(OPS["affine"], x, w, _constant_operand("linear", "bias", bias, x, w.shape[:1]))
     out = matmul(x, transpose(w, 0, 1) if w.ndim == 2 else w)
     return out if bias is None else out + _constant_operand("linear", "bias", bias, out, w.shape[:-1])
 

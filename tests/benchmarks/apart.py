@@ -14,8 +14,9 @@ from memory import measure_memory
 from products import JAXS, OURS, measure_product
 from recording import LONG, READ, RECORD, SHORT, label, measure_recording
 from table import Figure
-from targets import BLOCK, LARGE, MIDDLE, PEAK_BYTES, RECORDING, SMALL
+from targets import BLOCK, LARGE, MIDDLE, PEAK_BYTES, RECORDING, SMALL, VARIETY
 from timing import Times, interleaved, ratios
+from variety import LABEL, measure_variety
 from workloads import WORKLOADS
 
 
@@ -57,12 +58,18 @@ def layout(rounds: int) -> Iterator[Figure]:
     yield Figure(f"{BY_HAND}, weights [out, in] / [in, out], {BLOCK}", found)
 
 
+def variety(rounds: int) -> Iterator[Figure]:
+    for batch, width, limit in ((8, 16, None), (64, 128, VARIETY), (256, 512, VARIETY)):
+        yield Figure(LABEL.format(batch, width), measure_variety(batch, width), limit)
+
+
 APART: dict[str, Callable[[int], Iterator[Figure]]] = {
     "memory": memory,
     "recording": recording,
     "gradients": gradients,
     "product": product,
     "layout": layout,
+    "variety": variety,
 }
 
 

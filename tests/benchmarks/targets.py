@@ -43,6 +43,7 @@ TARGETS = (
 )
 FIRST_STEP = {(IMPERATIVE, CHAIN): 0.5}  # seconds
 RECORDING = 1.5  # of what PyTorch eager needs to run the op
+VARIETY = 5.0  # of PyTorch eager, steps whose structure never comes back
 PEAK_BYTES = 1.1  # of a donating step by hand that also returns the gradients
 
 
