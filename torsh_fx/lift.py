@@ -109,7 +109,7 @@ class Foreign:
         self.label, self.pull, self.k, self.outs, self.avals = label, pull, k, outs, tuple(args)
         self.n = len(args)
         self.out = outs[k]
-        self.pullbacks: dict[int, Any] = {}
+        self.pullbacks: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"transform({self.label})"
