@@ -397,8 +397,8 @@ def _emit(
     def add(a: Node, b: Node) -> Node:
         return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
-    seeds = [(v, _start(v, seed, differentiable)) for v, seed in starts]
     with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
+        seeds = [(v, _start(v, seed, differentiable)) for v, seed in starts]
         found = propagate(plan, seeds, emit, add)
     return {**found, **caught}, retained
 
