@@ -405,10 +405,6 @@ def _emit(
 
 def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:
     """Where second-order gradients go: into what the rule read, and into its cotangent."""
-    if node.call.foreign:
-        raise AutogradError(
-            f"[{node.describe()}] the result of a transform can be differentiated once; nest transforms for more"
-        )
     edges: list[Any] = []
     for k in part.call.keys:
         edges.append(node if isinstance(k, str) else node.edges[k])
