@@ -11,9 +11,10 @@ import jax
 from .. import transforms
 from ..lift import is_tensor
 from ..random import Draws
-from ..rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
+from ..rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, TorshError
 from ..rules.kinds import shown
 from ..shaping import cat, narrow, permute
+from ..state import here
 from ..tensor import Tensor
 from .derivatives import check_chunk_size
 
@@ -96,7 +97,7 @@ class _Mapping:
         """The results for some elements; those that are mapped have the axis first."""
         if self.draws is not None:
             self.draws.rewind()
-        name = object() if self.randomness == "different" else None
+        name = f"torsh_fx.func.vmap {len(here().draws)}" if self.randomness == "different" else None
         self.draws = Draws("vmap", self.randomness, (name, self.extent, start))
         whole = length == self.extent
         given = [
@@ -104,13 +105,12 @@ class _Mapping:
             for x, d in [(self.flat[k], self.dims[k]) for k in self.places]
         ]
         axes = [self.dims[k] for k in self.places]
-        mapped = functools.wraps(self.func)(self._one)
         try:
             with self.draws:
                 out_axes = {"mapped": 0, "same": None}
-                return transforms.vmap(mapped, (axes,), out_axes, axis_name=name)(given)  # type: ignore[no-any-return]
+                return transforms.vmap(self._one, (axes,), out_axes, axis_name=name)(given)  # type: ignore[no-any-return]
         except ValueError as error:
-            if "out_axes is None" in str(error):
+            if "out_axes" in str(error) and not isinstance(error, TorshError):
                 raise ArgumentValueError(
                     "[vmap] a result differs between elements, its out_dim cannot be None"
                 ) from error
