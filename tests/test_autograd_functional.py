@@ -176,10 +176,10 @@ def test_nothing_to_differentiate(vectorize):
 
 
 STRICT = [
-    ("jacobian", "an output of nothing", lambda lib, x, y: lib.ones(2), False, "output 0.*depends on no input"),
+    ("jacobian", "an output of nothing", lambda lib, x, y: lib.ones(2), False, "output 0.*independent of the inputs"),
     ("jacobian", "an input", lambda lib, x, y: x * 2, False, "independent of input 1"),
     ("jacobian", "a constant derivative", lambda lib, x, y: x * 2 + y.sum() ** 2, True, "constant"),
-    ("vjp", "an output", lambda lib, x, y: lib.ones(()), False, "output 0.*depends on no input"),
+    ("vjp", "an output", lambda lib, x, y: lib.ones(()), False, "output 0.*independent of the inputs"),
     ("vjp", "an input", lambda lib, x, y: x.sum(), False, "independent of input 1"),
     ("vjp", "a constant derivative", lambda lib, x, y: x.sum() + y.sum() ** 2, True, "constant"),
     ("jvp", "an input", lambda lib, x, y: x * 2, False, "independent of input 1"),

@@ -364,7 +364,7 @@ def refused():
         ("vmap: out structure", lambda: F.vmap(lambda v: v, out_dims=(0, 0))(x), ValueError, r"\[vmap\] out_dims.*fit"),
         ("vmap: result", lambda: F.vmap(lambda v: "a")(x), TypeError, r"\[vmap\].*'a'.*None"),
         ("vmap: out_dim", lambda: F.vmap(lambda v: v, out_dims=2)(x), IndexError, r"\[vmap\].*place 2"),
-        ("vmap: differs", lambda: F.vmap(lambda v: v, out_dims=None)(x), ValueError, r"\[vmap\].*out_dim is None"),
+        ("vmap: differs", lambda: F.vmap(lambda v: v, out_dims=None)(x), ValueError, r"\[vmap\].*differs.*out_dim"),
         ("vmap: randomness", lambda: F.vmap(lambda v: v, randomness="no"), ValueError, r"\[vmap\] randomness.*'no'"),
         ("vmap: chunk_size", lambda: F.vmap(lambda v: v, chunk_size=-1), ValueError, r"\[vmap\] chunk_size.*-1"),
         ("call: a function", lambda: F.functional_call(lambda v: v, {}, v), TypeError, "function.*argument"),

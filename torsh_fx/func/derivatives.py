@@ -315,6 +315,8 @@ def _floating(op: str, what: str, tree: Any) -> None:
 
 def _like(op: str, what: str, given: Any, like: Any) -> None:
     """Refuse vectors that are not of the structure, shapes and dtypes of ``like``."""
+    tree: Any
+    structure: Any
     found, tree = jax.tree.flatten(given, is_leaf=is_tensor)
     wanted, structure = jax.tree.flatten(like, is_leaf=is_tensor)
     if tree != structure:
