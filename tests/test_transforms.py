@@ -175,11 +175,57 @@ class TestWithTheTape:
             assert tx.grad(lambda x: (x * w).sum())(x).tolist() == [3.0, 4.0]
         assert tx.grad(lambda x: (x * w.detach()).sum())(x).tolist() == [3.0, 4.0]
 
-    def test_a_second_derivative_through_a_recorded_call_is_refused(self):
+    @pytest.mark.parametrize(
+        "power",
+        [
+            lambda x: tx.jit(lambda x: x**4)(x),
+            lambda x: tx.vmap(lambda r: r**4)(x),
+            lambda x: tx.vjp(lambda x: x**4, x)[0],
+            lambda x: tx.vjp(lambda x: x**5 / 5, x)[1](tx.ones(2).double())[0],
+            lambda x: tx.vjp(lambda p: p * 1.0, x.detach())[1](x**4)[0],
+            lambda x: tx.linearize(lambda x: x**4 / 4, x)[1](x),
+            lambda x: tx.jvp(lambda x: x**4 / 4, (x,), (x,))[1],
+            lambda x: tx.hessian(lambda x: (x**6).sum() / 30)(x).sum(1),
+            lambda x: tx.jacfwd(tx.jacrev(lambda x: (x**6).sum() / 30))(x).sum(1),
+        ],
+        ids=["jit", "vmap", "vjp", "pullback", "cotangent", "pushforward", "jvp", "hessian", "jacfwd of jacrev"],
+    )
+    def test_as_many_derivatives_as_one_likes(self, power):
+        x = tx.tensor([1.5, -2.0], dtype=tx.float64, requires_grad=True)
+        at = np.array([1.5, -2.0])
+        y = power(x)
+        for want in (at**4, 4 * at**3, 12 * at**2, 24 * at):
+            np.testing.assert_allclose(y.detach().numpy(), want, rtol=1e-12)
+            (y,) = tx.autograd.grad(y.sum(), x, create_graph=True)
+
+    def test_later_writes_do_not_reach_the_second_derivative(self):
+        x, w = tx.tensor([1.0, 2.0], requires_grad=True), tx.tensor([3.0, 4.0])
+        factor = np.array([2.0, 2.0], np.float32)
+        results = [
+            tx.vmap(lambda r, s: r * r * r * s)(x, w),
+            tx.vmap(lambda r: r * r * r)(x) * tx.tensor([3.0, 4.0]),
+            tx.jvp(lambda x: (x * w).sum() * x * x, (x,), (tx.ones(2),))[1],
+            tx.jit(lambda x, f: x * x * x * f)(x, factor),
+        ]
+        first = [tx.autograd.grad(y.sum(), x, create_graph=True, retain_graph=True)[0] for y in results]
+        want = [tx.autograd.grad(g.sum(), x, retain_graph=True)[0].tolist() for g in first]
+        w.mul_(100)
+        factor *= 100
+        assert [tx.autograd.grad(g.sum(), x)[0].tolist() for g in first] == want
+        assert want[0] == [18.0, 48.0]
+
+    def test_a_function_that_cannot_be_staged_differentiates_once(self):
+        def fn(r):
+            return r * r if float(jnp.sum(jnp.ones(2))) > 1 else r
+
         x = tx.tensor([1.0, 2.0], requires_grad=True)
-        value = tx.jit(cube)(x)
-        with pytest.raises(tx.AutogradError, match="nest"):
-            tx.autograd.grad(value, x, create_graph=True)
+        y = tx.vmap(fn)(x).sum()
+        (g,) = tx.autograd.grad(y, x, create_graph=True)
+        assert g.tolist() == [2.0, 4.0]
+        with pytest.raises(tx.AutogradError, match=r"differentiated once.*stages"):
+            g.sum().backward()
+        with pytest.raises(tx.AutogradError, match=r"vjp.*detach"):
+            tx.vjp(fn, x)
 
 
 def test_grad_mode_outside_does_not_reach_inside():

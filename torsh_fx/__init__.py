@@ -5,6 +5,7 @@ with explicit VJPs, recorded, replayable as pure JAX functions, compiled by XLA.
 """
 
 from . import autograd as autograd
+from . import func as func
 from . import functional as functional
 from . import linalg as linalg
 from . import nn as nn
@@ -410,6 +411,7 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "func",
     "functional",
     "gather",
     "ge",

@@ -117,8 +117,8 @@ def remember(fn: Callable[..., Any], name: str) -> None:
 
 
 def _key(fn: Any, name: str) -> Any:
-    while isinstance(fn, functools.partial):
-        fn = fn.func
+    while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
+        fn = fn.func if isinstance(fn, functools.partial) else fn.__wrapped__
     plain = getattr(fn, "__func__", fn)  # of a method
     code = getattr(plain, "__code__", None)
     return name, id(fn) if code is None else code

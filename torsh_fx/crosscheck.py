@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .autograd import backward
+from .backward import backward
 from .creation import tensor
 from .dtypes import float64, is_floating
 from .random import default_generator
@@ -184,7 +184,7 @@ def _scalar(fn: Fn) -> Fn:
 
 def _by_backward(fn: Fn, hosts: Sequence[Any], active: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     args = [tensor(h, requires_grad=k in active) for k, h in enumerate(hosts)]
-    backward(_scalar(fn)(*args), None, None, False)
+    backward((_scalar(fn)(*args),), (None,), None, False)
     return [np.zeros(hosts[k].shape) if args[k].grad is None else _double(args[k].grad) for k in active]
 
 

@@ -186,15 +186,13 @@ Raises:
 
 Gradient: none, there is no operand."""
 
-_TRANSFORM = """Raises:
+TRANSFORM = """Raises:
     AutogradError: ``fn`` uses a tensor from outside that requires grad, or a
         ``record`` is open around the call.
     Else what JAX's transform of that name raises, such as TypeError where there
     is nothing to differentiate.
 
-Gradient: """
-TRANSFORM = _TRANSFORM + "a ``backward()`` may go through the result, once."
-LINEAR_MAP = _TRANSFORM + "to ``backward()`` what comes out is a constant."
+Gradient: ``backward()`` goes through the result, as often as one likes."""
 
 CONVOLUTION = """{n}-D {kind}, PyTorch's layouts and arguments.
 

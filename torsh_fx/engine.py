@@ -1,6 +1,6 @@
 """The two-phase walk of reverse mode, on any graph that can name its edges.
 
-Discovery collects what the root reaches and puts it in an order in which every
+Discovery collects what the roots reach and puts it in an order in which every
 consumer comes before what it consumed; propagation hands gradients along that
 order.  Both are loops: depth costs memory, never stack.  Nothing here knows
 what a gradient is.  Three callers give ``propagate`` different ``emit``s:
@@ -35,7 +35,7 @@ class Vertex(Protocol):
 
 
 class Plan(NamedTuple):
-    """What backward from a root will do."""
+    """What backward from some roots will do."""
 
     order: list[Any]  # interior vertices, every consumer before what it consumed
     leaves: list[Any]  # in order of discovery
@@ -51,9 +51,10 @@ def _kept(vertex: Any, keep: set[int] | None) -> Sequence[Any]:
     return edges if keep is None else [e if e is not None and id(e) in keep else None for e in edges]
 
 
-def leading_to(root: Any, targets: set[int]) -> set[int]:
-    """Ids of the vertices on a path from ``root`` to one of ``targets``."""
-    found, consumers = [root], {id(root): []}  # type: tuple[list[Any], dict[int, list[int]]]
+def leading_to(roots: Sequence[Any], targets: set[int]) -> set[int]:
+    """Ids of the vertices on a path from one of ``roots`` to one of ``targets``."""
+    consumers: dict[int, list[int]] = {id(root): [] for root in roots}
+    found = list({id(root): root for root in roots}.values())
     for vertex in found:
         for operand in vertex.edges:
             if operand is not None:
@@ -71,15 +72,16 @@ def leading_to(root: Any, targets: set[int]) -> set[int]:
     return keep
 
 
-def discover(root: Any, keep: set[int] | None = None) -> Plan:
-    """Phase one: reachable vertices (of ``keep``, if given), checked and in propagation order.
+def discover(roots: Sequence[Any], keep: set[int] | None = None) -> Plan:
+    """Phase one: what ``roots`` reach (of ``keep``, if given, which holds them), checked and in propagation order.
 
     Raises:
         AutogradError: a vertex lists itself, the graph has a cycle, or an op
             without a derivative is reached.  Nothing has run yet.
     """
-    waiting: dict[int, int] = {id(root): 0}  # consumer edges that point at a vertex
-    found: list[Any] = [root]
+    waiting: dict[int, int] = {id(root): 0 for root in roots}  # consumer edges that point at a vertex
+    found: list[Any] = list({id(root): root for root in roots}.values())
+    ready = list(found)
     for vertex in found:  # grows while it is walked
         for operand in _kept(vertex, keep):
             if operand is None:
@@ -95,7 +97,7 @@ def discover(root: Any, keep: set[int] | None = None) -> Plan:
     ends = {id(v) for v in found if v.is_leaf or (keep is not None and not any(_kept(v, keep)))}
     leaves = [vertex for vertex in found if id(vertex) in ends]
     order: list[Any] = []
-    ready = [root] if not waiting[id(root)] else []
+    ready = [root for root in ready if not waiting[id(root)]]
     done = 0
     while ready:
         vertex = ready.pop()
@@ -123,28 +125,32 @@ def discover(root: Any, keep: set[int] | None = None) -> Plan:
 
 def propagate(
     plan: Plan,
-    root: Any,
-    seed: Any,
+    seeds: Sequence[tuple[Any, Any]],
     emit: Callable[[Any, Any], Sequence[Any]],
     add: Callable[[Any, Any], Any],
 ) -> dict[int, Any]:
-    """Phase two: gradients of the leaves, by id, from the root's ``seed``.
+    """Phase two: gradients of the leaves, by id, from the roots' ``seeds``.
 
     Args:
-        plan: what ``discover(root)`` gave.
-        root: where ``seed`` belongs.
-        seed: the root's gradient.
+        plan: what ``discover(roots)`` gave.
+        seeds: a (root, gradient) pair for each root.
         emit: ``(vertex, gradient) -> one contribution per edge``, None where the
             edge is None.
         add: sums two contributions to one vertex.
     """
-    gradients: dict[int, Any] = {id(root): seed}
+    gradients: dict[int, Any] = {}
+
+    def give(vertex: Any, part: Any) -> None:
+        known = gradients.get(id(vertex))
+        gradients[id(vertex)] = part if known is None else add(known, part)
+
+    for root, seed in seeds:
+        give(root, seed)
     for vertex in plan.order:
         if id(vertex) not in gradients:
             raise AutogradError(f"[{vertex.describe()}] was scheduled before its gradient existed")
         gradient = gradients.pop(id(vertex))
         for operand, part in zip(plan.edges(vertex), emit(vertex, gradient), strict=True):
             if operand is not None:
-                known = gradients.get(id(operand))
-                gradients[id(operand)] = part if known is None else add(known, part)
+                give(operand, part)
     return gradients

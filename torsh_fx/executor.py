@@ -34,9 +34,9 @@ Store = Callable[[Sequence[Any]], None]
 class Back(NamedTuple):
     """A backward at the end of a trail."""
 
-    root: Any  # the vertex it starts at
+    roots: Sequence[Any]  # the vertices it starts at
     plan: Callable[[], Plan]
-    seed: Node | None  # None for ones
+    seeds: Sequence[Node | None]  # per root, None for ones
     existing: Sequence[Node | None]  # gradients already stored, per leaf
     retain: bool
     numbers: dict[int, tuple[Any, ...]]  # runtime references of vertices that earlier trails recorded

@@ -197,7 +197,7 @@ def _describe(event: Event) -> str:
         aval = aval_of(event.key[0] if isinstance(event.key, tuple) else event.key)
         return f"an input {aval.dtype}{list(aval.shape)}"
     if kind == "backward":
-        stored = sum(c is not None for c in event.key[2][1:])
+        stored = sum(c is not None for c in event.key[2][len(event.key[1]) :])
         return f"backward() with {stored} gradients already stored" + (", graph retained" if event.key[3] else "")
     if kind == "checkpoint":
         return "the end of a checkpoint" if event.key[1] == "end" else "a checkpoint"

@@ -242,20 +242,24 @@ class Pullback:
     """The explicit VJP of a call for one operand, itself an op that can be recorded.
 
     Operands: the residuals the rule names, then the cotangent.  Its own
-    derivative, for graphs that are differentiated again, is JAX's.
+    derivative, for graphs that are differentiated again, is JAX's.  With ``batch``,
+    cotangent and result have a leading axis of that extent, over which it is mapped.
     """
 
-    __slots__ = ("_identity", "avals", "call", "foreign", "i", "keys", "n", "out", "present")
+    __slots__ = ("_identity", "avals", "batch", "call", "foreign", "i", "keys", "n", "out", "present", "pullbacks")
 
-    def __init__(self, call: Any, i: int) -> None:
+    def __init__(self, call: Any, i: int, batch: int | None = None) -> None:
         self.call = call
         self.i = i
+        self.batch = batch
         self.foreign = call.foreign  # holds values: computed at once, never part of a cached program
         self.keys = call.residual_keys(tuple(k == i for k in range(call.n)))
-        self.avals = (*(call.out if isinstance(k, str) else call.avals[k] for k in self.keys), call.out)
+        residuals = [call.out if isinstance(k, str) else call.avals[k] for k in self.keys]
+        self.avals = (*residuals, batched(call.out, batch))
         self.n = len(self.avals)
         self.present = call.present
-        self.out = call.avals[i]
+        self.out = batched(call.avals[i], batch)
+        self.pullbacks: dict[Any, Pullback] | None = {} if self.foreign else None
         self._identity: bool | None = None
 
     @property
@@ -285,7 +289,12 @@ class Pullback:
     def forward(self, *args: Any) -> Any:
         residuals = dict(zip(self.keys, args[: self.n - 1], strict=True))
         env = self.call.environment(residuals, self.call.runtime(args[self.n :]))
-        return self.call.cotangent(self.i, args[self.n - 1], env)
+
+        def rule(g: Any) -> Any:
+            return self.call.cotangent(self.i, g, env)
+
+        g = args[self.n - 1]
+        return rule(g) if self.batch is None else jax.vmap(rule)(g)
 
     def missing(self) -> str | None:
         return None
@@ -313,19 +322,24 @@ class Pullback:
         return jax.vjp(of_operand, args[i])[1](g.astype(self.out.dtype))[0]
 
 
-_pullbacks: dict[tuple[Any, int], Pullback] = {}
+def batched(aval: Aval, batch: int | None) -> Aval:
+    """``aval`` with a leading axis, if there is one."""
+    return aval if batch is None else Aval((batch, *aval.shape), aval.dtype)
 
 
-def pullback(call: Any, i: int) -> Pullback:
+_pullbacks: dict[tuple[Any, int, int | None], Pullback] = {}
+
+
+def pullback(call: Any, i: int, batch: int | None = None) -> Pullback:
     """The interned pullback of ``call`` for its operand ``i``."""
-    own: dict[int, Pullback] | None = getattr(call, "pullbacks", None)
+    own: dict[Any, Pullback] | None = getattr(call, "pullbacks", None)
     if own is not None:  # a call that holds values must not be kept alive here
-        if i not in own:
-            own[i] = Pullback(call, i)
-        return own[i]
-    key = (call, i)
+        if (i, batch) not in own:
+            own[i, batch] = Pullback(call, i, batch)
+        return own[i, batch]
+    key = (call, i, batch)
     if key not in _pullbacks:
-        _pullbacks[key] = Pullback(call, i)
+        _pullbacks[key] = Pullback(call, i, batch)
     return _pullbacks[key]
 
 
@@ -348,9 +362,9 @@ def leaf(value: Any, aval: Aval | None = None, kind: int | None = None) -> Node:
     return node
 
 
-def pull(node: Node, i: int, g: Node) -> Node:
-    """A node for the gradient of ``node``'s operand ``i``, given its own gradient ``g``."""
-    call = pullback(node.call, i)
+def pull(node: Node, i: int, g: Node, batch: int | None = None) -> Node:
+    """A node for the gradient of ``node``'s operand ``i``, given its own gradient ``g``, or ``batch`` of them."""
+    call = pullback(node.call, i, batch)
     residuals = tuple(node if isinstance(k, str) else node.inputs[k] for k in call.keys)
     return Node(call, (*residuals, g), node.runtime, call.out)
 

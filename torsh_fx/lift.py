@@ -4,6 +4,10 @@ Inside, a function sees Tensors around tracers, with gradients enabled and the
 caller's own ``jax_enable_x64``; JAX's machinery around it runs with real
 64-bit types.  Outside, when an argument requires grad, the call is recorded as
 one node with JAX's VJP, so a ``backward()`` through it is right.
+
+NOTE [staged]: that node may be differentiated again, and by then what the function
+captured may have changed.  So its call is staged first (``jax.jit`` has done it), and
+derivatives of every order are those of the jaxpr.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from .dtypes import is_floating
 from .graph import Node, Slot, next_serial
@@ -96,20 +101,16 @@ def _without_history(tree: Any) -> Any:
 
 
 class Foreign:
-    """The call of a node that a JAX transform made: its only derivative is the VJP JAX returned."""
+    """The call of a node that a JAX transform made: its derivatives are JAX's."""
 
     name = "transform"
     foreign = True
     present: tuple[str, ...] = ()
-    n: int
 
-    def __init__(
-        self, label: str, pull: Callable[..., Any], k: int, outs: Sequence[Aval], args: Sequence[Aval]
-    ) -> None:
-        self.label, self.pull, self.k, self.outs, self.avals = label, pull, k, outs, tuple(args)
-        self.n = len(args)
-        self.out = outs[k]
-        self.pullbacks: dict[int, Any] = {}
+    def __init__(self, label: str, applied: Applied, k: int) -> None:
+        self.label, self.applied, self.k = label, applied, k
+        self.avals, self.out, self.n = applied.avals, applied.outs[k], len(applied.avals)
+        self.pullbacks: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
         return f"transform({self.label})"
@@ -124,20 +125,62 @@ class Foreign:
         return is_floating(self.avals[i].dtype)
 
     def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
-        return ()
+        return tuple(range(self.n))
 
     def runtime(self, values: Sequence[Any]) -> tuple[Any, ...]:
         return ()
 
     def environment(self, residuals: Any, runtime: Any) -> dict[str, Any]:
-        return {}
+        return {"args": [residuals[i] for i in range(self.n)]}
 
     def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
         seeds = [
             g if j == self.k else np.zeros(a.shape, a.dtype if is_floating(a.dtype) else jax.dtypes.float0)
-            for j, a in enumerate(self.outs)
+            for j, a in enumerate(self.applied.outs)
         ]
-        return self.pull(seeds)[i]
+        return self.applied.pullback(env["args"])(seeds)[i]
+
+
+class Applied:
+    """A function applied to arrays, and its derivatives there; see NOTE [staged]."""
+
+    def __init__(self, fn: Callable[..., Any], primals: Sequence[Any], is_staged: bool) -> None:
+        self.primals = list(primals)
+        self.avals = tuple([_aval(p) for p in primals])
+        self.fn: Callable[..., Any] | None = fn if is_staged else staged(fn, primals)
+        self.values, self.pull = jax.vjp(self.fn or fn, *primals)
+        self.outs = tuple([_aval(v) for v in self.values])
+
+    def pullback(self, args: Sequence[Any]) -> Callable[..., Any]:
+        """The pullback at ``args``: the one that was made with the values, or where these vary a new one."""
+        if all(a is p for a, p in zip(args, self.primals, strict=True)):
+            return self.pull
+        if self.fn is None:
+            raise AutogradError(
+                "this result of a transform can be differentiated once: its function looks at values that JAX has "
+                "while it differentiates but not while it stages; compute them outside, or nest transforms"
+            )
+        return jax.vjp(self.fn, *args)[1]
+
+
+def staged(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any] | None:
+    """``fn`` on arrays like ``args``, as it is now; None if it looks at values that are not there then."""
+    try:
+        return jaxpr_as_fun(jax.make_jaxpr(fn)(*args))  # type: ignore[no-any-return]
+    except _UNKNOWN:
+        return None
+
+
+_UNKNOWN = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+def _aval(value: Any) -> Aval:
+    return Aval(tuple(value.shape), np.dtype(value.dtype))
 
 
 def refuse_on_tape(name: str) -> None:
@@ -160,12 +203,56 @@ def call(inside: Inside, transformed: Callable[..., Any], args: Any, kwargs: Any
     flat, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
     inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
     edges = {k: t._current_edge() for k, t in enumerate(flat) if is_tensor(t) and t._current_edge() is not None}
-    bare = [from_array(t.jax()) if is_tensor(t) and k in edges else t for k, t in enumerate(flat)]
     with jax.enable_x64(True):
         if not edges or not here().grad:
+            bare = [from_array(t.jax()) if is_tensor(t) and k in edges else t for k, t in enumerate(flat)]
             a, kw = jax.tree.unflatten(tree, bare)
             return transformed(*a, **kw)
-        return _recorded(inside, transformed, tree, bare, edges)
+        return _recorded(inside, transformed, tree, [_as_now(x) for x in flat], edges)
+
+
+def linear_parts(inside: Inside, primals: tuple[Any, ...], transform: Callable[..., Any]) -> tuple[Any, ...]:
+    """``transform(fn, *primals, has_aux)``: a result, a linear map at the primals, perhaps aux; all in the graph.
+
+    The map is taken anew at each of its calls, from the function as it was staged now.
+    """
+    refuse_on_tape(inside.name)
+    flat, tree = jax.tree.flatten(primals, is_leaf=is_tensor)
+    inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
+    structure: list[Any] = []
+
+    def of_arrays(*arrays: Any) -> list[Any]:
+        own = [from_array(a) if is_tensor(x) else a for x, a in zip(flat, arrays, strict=True)]
+        leaves, out = jax.tree.flatten(inside(*jax.tree.unflatten(tree, own)), is_leaf=is_tensor)
+        structure[:] = [out, [is_tensor(x) for x in leaves]]
+        return [x.jax() if is_tensor(x) else jnp.asarray(x) for x in leaves]
+
+    with jax.enable_x64(True):
+        pure = staged(of_arrays, [x.jax() if is_tensor(x) else jnp.asarray(x) for x in flat])
+    if pure is None:
+        raise AutogradError(
+            f"[{inside.name}] a primal requires grad, and the function looks at values that JAX does not have while it "
+            f"stages it; detach() the primal, or call {inside.name} under torsh_fx.no_grad()"
+        )
+
+    def of_tensors(*args: Any) -> Any:
+        arrays = [x.jax() if is_tensor(x) else jnp.asarray(x) for x in jax.tree.leaves(args, is_leaf=is_tensor)]
+        found = zip(pure(*arrays), structure[1], strict=True)
+        return jax.tree.unflatten(structure[0], [from_array(a) if t else a for a, t in found])
+
+    def mapped(args: tuple[Any, ...], vectors: tuple[Any, ...]) -> Any:
+        return transform(of_tensors, *args, has_aux=inside.has_aux)[1](*vectors)
+
+    out = call(inside, of_tensors, primals, {})
+    result, *aux = out if inside.has_aux else (out,)
+    return (result, lambda *vectors: call(inside, mapped, (primals, vectors), {}), *aux)
+
+
+def _as_now(x: Any) -> Any:
+    """An argument that no later write reaches."""
+    if is_tensor(x):
+        return from_array(x.jax())
+    return x.copy() if isinstance(x, np.ndarray) else x
 
 
 def _recorded(
@@ -182,16 +269,15 @@ def _recorded(
         shape[:] = [out_tree, [is_tensor(x) for x in leaves]]
         return [x.jax() if is_tensor(x) else jnp.asarray(x) for x in leaves]
 
-    primals = [bare[k].jax() for k in edges]
-    outs, pull = jax.vjp(of_arrays, *primals)
-    out_avals = [Aval(tuple(o.shape), np.dtype(o.dtype)) for o in outs]
-    arg_avals = [Aval(tuple(p.shape), np.dtype(p.dtype)) for p in primals]
+    nodes = tuple([bare[k]._node for k in edges])
+    applied = Applied(of_arrays, [n.value for n in nodes], inside.name == "jit")
     results = []
-    for k, (value, was_tensor) in enumerate(zip(outs, shape[1], strict=True)):
+    for k, (value, was_tensor) in enumerate(zip(applied.values, shape[1], strict=True)):
         if not was_tensor:
             results.append(value)
             continue
-        keep = tuple(edges.values()) if is_floating(out_avals[k].dtype) else ()
-        node = Node(Foreign(inside.name, pull, k, out_avals, arg_avals), (), (), out_avals[k], keep, value)
+        foreign = Foreign(inside.name, applied, k)
+        keep = tuple(edges.values()) if is_floating(foreign.out.dtype) else ()
+        node = Node(foreign, nodes, (), foreign.out, keep, value)
         results.append(Tensor(node, node if keep else None))
     return jax.tree.unflatten(shape[0], results)

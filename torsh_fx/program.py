@@ -256,9 +256,12 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         aval_at[out] = aval_at[a]
         return out
 
-    seed = at(back.seed) if back.seed is not None else append(steps, ones_of(back.root.aval), (), ())
-    aval_at[seed] = back.root.aval
-    found = propagate(plan, back.root, seed, emit_known, add_known)
+    seeds = []
+    for root, given in zip(back.roots, back.seeds, strict=True):
+        seed = at(given) if given is not None else append(steps, ones_of(root.aval), (), ())
+        aval_at[seed] = root.aval
+        seeds.append((root, seed))
+    found = propagate(plan, seeds, emit_known, add_known)
     gradients = []
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
         g = found[id(leaf)]

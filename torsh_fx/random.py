@@ -149,6 +149,53 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
+class Draws:
+    """A context that says what a random draw in a mapped function is.
+
+    Args:
+        op: who maps it.
+        how: "error" refuses draws, "same" makes one for all elements, "different" one for each.
+        axis: of "different": the name of the mapped axis, its extent, and the first index.
+    """
+
+    def __init__(self, op: str, how: str, axis: tuple[Any, int, int] = (None, 1, 0)) -> None:
+        self.op, self.how, self.axis = op, how, axis
+        self._before: dict[Generator, tuple[Any, Any]] = {}
+
+    def __enter__(self) -> Draws:
+        here().draws.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        here().draws.remove(self)
+
+    def note(self, op: str, generator: Generator) -> None:
+        """A draw is about to be made."""
+        if self.how == "error":
+            raise AutogradError(
+                f"[{op}] a random draw inside {self.op}: say with randomness='same' that it is one draw for all, or "
+                "with 'different' (of vmap) that each element has its own"
+            )
+        self._before.setdefault(generator, (generator._seed, generator._counter))
+
+    def rewind(self) -> None:
+        """Take the draws back, for the next part of the same mapping."""
+        for generator, (seed, counter) in self._before.items():
+            generator._seed, generator._counter = seed, counter
+
+
+def _told_apart(counter: Any) -> Any:
+    """The counter of an element's own draw, where mapped functions around ask for that."""
+    axes = [draws.axis for draws in here().draws if draws.how == "different"]
+    if not axes:
+        return counter
+    with jax.enable_x64(True):
+        index = jnp.int64(0)
+        for name, extent, first in axes:
+            index = index * extent + first + jax.lax.axis_index(name).astype(jnp.int64)
+        return counter + ((index + 1) << 32)  # no generator has counted that far
+
+
 def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
     given = default_generator if generator is None else generator
     if not isinstance(given, Generator):
@@ -159,7 +206,10 @@ def _draw(op: str, generator: Generator | None, **params: Any) -> Tensor:
             f"[{op}] a draw inside jax.jit would be the same number in every call; pass the function a "
             "torsh_fx.Generator as an argument, and generator= here"
         )
+    for draws in here().draws:
+        draws.note(op, given)
     seed, counter = given.draw()
+    counter = _told_apart(counter)
     if here().capture is not None:
         here().capture.drew(given, seed, counter)
     if here().attempt is not None:

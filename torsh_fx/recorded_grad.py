@@ -16,7 +16,7 @@ import numpy as np
 
 from . import executor
 from .attempting import Attempt, possible, remember
-from .autograd import _emit, ones_node
+from .backward import _emit
 from .dtypes import is_floating
 from .engine import Plan, discover, leading_to
 from .graph import Node, Slot, leaf
@@ -207,9 +207,9 @@ def _reaches_outside(roots: Sequence[Any], born: int, arguments: Sequence[Any] =
 
 def _plan(vertex: Any, targets: Sequence[Any]) -> Plan | None:
     """What backward from ``vertex`` to ``targets`` does; None if nothing, or if an op has no derivative."""
-    keep = leading_to(vertex, {id(t) for t in targets})
+    keep = leading_to([vertex], {id(t) for t in targets})
     try:
-        return discover(vertex, keep) if keep else None
+        return discover([vertex], keep) if keep else None
     except AutogradError:
         return None
 
@@ -234,7 +234,7 @@ def _run(
             executor.free(plan)
         found.update({id(s): leaf(g, s.aval) for s, g in zip(leaves, gradients, strict=True)})
 
-    back = executor.Back(vertex, planned, None, [None] * len(leaves), False, {}, store)
+    back = executor.Back((vertex,), planned, (None,), [None] * len(leaves), False, {}, store)
     executor.flush(back, "value_and_grad()")
     return [found.get(id(s)) for s in slots]
 
@@ -275,7 +275,7 @@ def _with_history(attempt: Attempt, fn: Fn, wanted: Wanted, has_aux: bool, flat:
     roots = [t._current_edge() for t in (value, *extra) if is_tensor(t)]
     if _reaches_outside(roots, attempt.born, clones):
         return None
-    reached = leading_to(vertex, {id(v) for v in (*clones, *targets.values())})
+    reached = leading_to([vertex], {id(v) for v in (*clones, *targets.values())})
     if not all(id(v) in reached for v in (*clones, *targets.values())):
         return None
     wants = [targets[id(t)] for t in wanted.tensors]
@@ -283,7 +283,7 @@ def _with_history(attempt: Attempt, fn: Fn, wanted: Wanted, has_aux: bool, flat:
     plan = _plan(vertex, wants)
     if plan is None:
         return None
-    found, _ = _emit(plan, vertex, Tensor(ones_node(value._node.aval)), True, ids)
+    found, _ = _emit(plan, [(vertex, None)], True, ids)
     grads = [found[id(v)] for v in wants]
     if not all(g.differentiable for g in grads):
         return None

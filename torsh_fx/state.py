@@ -30,7 +30,7 @@ _CLEAN = get_opaque_trace_state()
 class Recorder:
     """What one thread is recording, and its switches."""
 
-    __slots__ = ("_attempt", "_eager", "_grad", "capture", "mode", "own_trace", "own_traces", "tapes", "trail")
+    __slots__ = ("_attempt", "_eager", "_grad", "capture", "draws", "mode", "own_trace", "own_traces", "tapes", "trail")
 
     def __init__(self) -> None:
         self.trail = Trail()
@@ -38,6 +38,7 @@ class Recorder:
         self._eager = False
         self._attempt: Any = None
         self.tapes: list[Any] = []
+        self.draws: list[Any] = []  # what a random draw means in the mapped functions around, see ``random.Draws``
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh

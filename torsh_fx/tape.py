@@ -294,7 +294,7 @@ def widened(call: Any) -> Any:
     if call.foreign:
         raise AutogradError(f"[{call!r}] the result of a transform holds values and cannot be computed in float64")
     if isinstance(call, Pullback):
-        return pullback(widened(call.call), call.i)
+        return pullback(widened(call.call), call.i, call.batch)
     avals = tuple(Aval(a.shape, float64 if is_floating(a.dtype) else a.dtype) for a in call.avals)
     static = dict(call.kwargs)
     if call.op.name == "convert" and is_floating(static["dtype"]):

@@ -310,7 +310,13 @@ class Tensor(Methods):
             self._slot = Slot(self._aval)
         self._slot.grad = value
 
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
         """Add the gradient of this tensor to ``.grad`` of every leaf it depends on.
 
         Args:
@@ -318,12 +324,15 @@ class Tensor(Methods):
                 there is one element, and is 1 then.
             retain_graph: keep the graph for another backward; by default if ``create_graph``.
             create_graph: make the gradients differentiable themselves.
+            inputs: a Tensor or several; only their ``.grad`` is added to, and only what
+                leads to them is walked.  A result among them retains its gradient.
 
         Raises:
-            AutogradError: it does not require grad, has several elements and no
-                ``gradient``, the graph was freed, or an op has no derivative.
+            AutogradError: it or one of ``inputs`` does not require grad, it has several
+                elements and no ``gradient``, the graph was freed, or an op has no derivative.
             ShapeMismatchError: ``gradient`` has another shape.
-            ArgumentTypeError: ``gradient`` has another dtype.
+            ArgumentTypeError: ``gradient`` has another dtype, or ``inputs`` are no Tensors.
+            ArgumentValueError: ``inputs`` is empty.
 
         Source: the VJPs of the rows that were recorded, in reverse.
         Example:
@@ -332,9 +341,9 @@ class Tensor(Methods):
             >>> x.grad.tolist()
             [2.0, 40.0]
         """
-        from .autograd import backward
+        from .backward import backward
 
-        backward(self, gradient, retain_graph, create_graph)
+        backward((self,), (gradient,), retain_graph, create_graph, inputs)
 
     def retain_grad(self) -> None:
         """Let ``.grad`` of this intermediate result be filled, too; of a leaf it is anyway.
@@ -352,7 +361,7 @@ class Tensor(Methods):
         if not self.requires_grad:
             raise AutogradError("retain_grad() needs a tensor that requires grad")
         if not self.is_leaf:
-            from .autograd import retain
+            from .backward import retain
 
             retain(self)
 

@@ -14,11 +14,10 @@ from typing import Any
 import jax
 
 from . import checkpointing, docs, recorded_grad
-from .lift import Inside, call, is_tensor, refuse_on_tape
-from .rules import AutogradError
+from .lift import Inside, call, is_tensor, linear_parts, refuse_on_tape
 from .rules.context import config
 from .state import here
-from .tensor import Tensor, from_array
+from .tensor import from_array
 
 Fn = Callable[..., Any]
 
@@ -96,12 +95,11 @@ def grad(fn: Fn, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Fn:
     return wrapped
 
 
-@docs.shared(docs.LINEAR_MAP)
+@docs.shared(docs.TRANSFORM)
 def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     """``(fn(*primals), pullback)``; the pullback maps a cotangent to a tuple of gradients.
 
-    With ``has_aux``, ``fn`` returns (result, aux) and aux comes third.  A primal with
-    history is an AutogradError: the pullback would not lead back into it.
+    With ``has_aux``, ``fn`` returns (result, aux) and aux comes third.
 
     Source: ``jax.vjp``.
     Example:
@@ -109,11 +107,7 @@ def vjp(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
         >>> pull(tensor([1.0]))[0].tolist()
         [6.0]
     """
-    inside = Inside(fn, "vjp", has_aux=has_aux)
-    transform: Any = jax.vjp  # has overloads on a literal has_aux only
-    with jax.enable_x64(True):
-        out, pull, *aux = transform(inside, *_plain(inside, primals), has_aux=has_aux)
-    return (out, _on_tensors(pull), *aux)
+    return _linear(Inside(fn, "vjp", has_aux=has_aux), primals, jax.vjp)
 
 
 @docs.shared(docs.TRANSFORM)
@@ -135,11 +129,11 @@ def jvp(fn: Fn, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool =
     return call(inside, transformed, (tuple(primals), tuple(tangents)), {})
 
 
-@docs.shared(docs.LINEAR_MAP)
+@docs.shared(docs.TRANSFORM)
 def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
     """``(fn(*primals), pushforward)``; the pushforward maps tangents to the result's tangent.
 
-    ``has_aux`` and primals with history as in ``vjp``.
+    ``has_aux`` as in ``vjp``.
 
     Source: ``jax.linearize``.
     Example:
@@ -147,11 +141,7 @@ def linearize(fn: Fn, *primals: Any, has_aux: bool = False) -> Any:
         >>> push(tensor([1.0])).tolist()
         [6.0]
     """
-    inside = Inside(fn, "linearize", has_aux=has_aux)
-    transform: Any = jax.linearize  # has overloads on a literal has_aux only
-    with jax.enable_x64(True):
-        out, push, *aux = transform(inside, *_plain(inside, primals), has_aux=has_aux)
-    return (out, _on_tensors(push), *aux)
+    return _linear(Inside(fn, "linearize", has_aux=has_aux), primals, jax.linearize)
 
 
 @docs.shared(docs.TRANSFORM)
@@ -283,27 +273,14 @@ def checkpoint(
     return wrapped
 
 
-def _plain(inside: Inside, primals: Sequence[Any]) -> list[Any]:
-    """Primals without history; the flags of leaves go along."""
-    refuse_on_tape(inside.name)
-    flat, tree = jax.tree.flatten(tuple(primals), is_leaf=is_tensor)
-    inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
+def _linear(inside: Inside, primals: tuple[Any, ...], transform: Any) -> Any:
+    """What ``transform`` gives, a result and a linear map, for Tensors."""
+    flat, tree = jax.tree.flatten(primals, is_leaf=is_tensor)
     if here().grad and any(is_tensor(t) and t.requires_grad for t in flat):
-        raise AutogradError(
-            f"[{inside.name}] a primal requires grad, but the result would not belong to its graph; detach() it, or "
-            f"call {inside.name} under torsh_fx.no_grad()"
-        )
-    bare = [from_array(t.jax()) if is_tensor(t) else t for t in flat]
-    return list(jax.tree.unflatten(tree, bare))
-
-
-def _on_tensors(fn: Fn) -> Fn:
-    def wrapped(*args: Any) -> Any:
-        with jax.enable_x64(True):
-            return fn(*jax.tree.map(_bare, args, is_leaf=is_tensor))
-
-    return wrapped
-
-
-def _bare(x: Any) -> Any:
-    return from_array(x.detach().jax()) if isinstance(x, Tensor) else x
+        return linear_parts(inside, primals, transform)
+    refuse_on_tape(inside.name)
+    inside.flags = [t.requires_grad and t.is_leaf for t in flat if is_tensor(t)]
+    bare = jax.tree.unflatten(tree, [from_array(t.jax()) if is_tensor(t) else t for t in flat])
+    with jax.enable_x64(True):
+        out, linear, *aux = transform(inside, *bare, has_aux=inside.has_aux)
+    return (out, lambda *vectors: call(inside, linear, vectors, {}), *aux)

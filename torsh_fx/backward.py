@@ -1,9 +1,9 @@
-"""backward() and grad(): the engine put to use on recorded graphs."""
+"""Reverse mode on recorded graphs: the engine put to use, and gradients stored."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,74 +21,110 @@ from .traces import trace_start
 from .trail import Trail
 from .writing import check_writable
 
+Start = tuple[Any, Tensor | None]  # a root's vertex and its gradient, None for 1
+
 _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
 
 
-def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
-    """See ``Tensor.backward``; nothing is stored before everything that can fail has run."""
+def backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Any],
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Any = None,
+) -> None:
+    """See ``autograd.backward``; nothing is stored before everything that can fail has run."""
+    wanted = None if inputs is None else inputs_of("backward", inputs)
     retain_graph = create_graph if retain_graph is None else retain_graph
     if here().attempt is not None:
         here().attempt.give_up()
     with executor.backward_lock():
-        vertex = _vertex(root)
-        recorder = here()
-        trail = recorder.trail
-        usual = recorder.mode is not None and recorder.capture is None
-        if gradient is None and not create_graph and usual and vertex.trail is trail:
-            numbers = trail.event.leaves.get(vertex.code)
-            if numbers is not None and not _retained:  # the same backward was made here before
-                leaves = [trail.edges[k - 1] for k in numbers]
-                known: list[Node | None] = [None] * len(leaves)
-                twins: dict[int, int] = {}
-                if any(slot.grad is not None for slot in leaves):
-                    _check_leaves(leaves, False)
-                    existing, twins = _existing(leaves)
-                    known = [None if t is None else t._node for t in existing]
-                if not twins:
-                    _run(trail, vertex, None, leaves, known, retain_graph, None)
-                    return
-        seed = _seed(root, gradient)
-        plan = discover(vertex)
-        traced = _is_traced(plan, root, seed)
-        _check_leaves(plan.leaves, traced)
-        existing, twins = _existing(plan.leaves)
-        if traced or _must_emit(plan, create_graph):
-            _backward_on_record(plan, vertex, seed, existing, twins, retain_graph, create_graph)
+        vertices = [vertex_of(t) for t in roots]
+        simple = len(roots) == 1 and gradients[0] is None and wanted is None and not create_graph
+        if simple and _again(vertices[0], retain_graph):
             return
+        starts = [(v, seed_of(t, g)) for v, t, g in zip(vertices, roots, gradients, strict=True)]
+        targets = None if wanted is None else {vertex_of(t): t for t in wanted}
+        plan, starts = plan_of(starts, targets)
+        leaves = [v for v in plan.leaves if v.is_leaf]
+        inner = {v: t for v, t in (targets or {}).items() if not v.is_leaf}
+        traced = is_traced(plan, roots, starts)
+        _check_leaves(leaves, traced)
+        existing, twins = _existing(leaves)
+        if traced or inner or _must_emit(plan, create_graph):
+            _backward_on_record(plan, starts, leaves, inner, existing, twins, retain_graph, create_graph)
+        elif starts:
+            known = [None if t is None else t._node for t in existing]
+            _run(here().trail, starts, leaves, known, retain_graph, plan, twins, limited=wanted is not None)
+
+
+def _again(vertex: Any, retain_graph: bool) -> bool:
+    """Backward of a vertex, without a walk, if the same was made here before."""
+    recorder = here()
+    trail = recorder.trail
+    if recorder.mode is None or recorder.capture is not None or vertex.trail is not trail or _retained:
+        return False
+    numbers = trail.event.leaves.get(vertex.code)
+    if numbers is None:
+        return False
+    leaves = [trail.edges[k - 1] for k in numbers]
+    known: list[Node | None] = [None] * len(leaves)
+    if any(slot.grad is not None for slot in leaves):
+        _check_leaves(leaves, False)
+        existing, twins = _existing(leaves)
+        if twins:
+            return False
         known = [None if t is None else t._node for t in existing]
-        _run(trail, vertex, None if gradient is None else seed._node, plan.leaves, known, retain_graph, plan, twins)
+    _run(trail, [(vertex, None)], leaves, known, retain_graph, None)
+    return True
+
+
+def plan_of(starts: Sequence[Start], targets: Collection[Any] | None) -> tuple[Plan, list[Start]]:
+    """The plan from some vertices, to some if that is all that is wanted, and those of its roots that lead there."""
+    vertices = [v for v, _ in starts]
+    if targets is None:
+        return discover(vertices), list(starts)
+    keep = leading_to(vertices, {id(t) for t in targets})
+    starts = [(v, seed) for v, seed in starts if id(v) in keep]
+    return discover([v for v, _ in starts], keep), starts
 
 
 def _run(
     trail: Trail,
-    vertex: Any,
-    seed: Node | None,
+    starts: Sequence[Start],
     leaves: Sequence[Slot],
     existing: Sequence[Node | None],
     retain: bool,
     plan: Plan | None,
     twins: dict[int, int] | None = None,
+    limited: bool = False,
 ) -> None:
     """Backward as the last event of what was recorded: one program with what is pending."""
     numbers: dict[int, tuple[Any, ...]] = {}
-    root_code = trail.code_of(vertex, vertex) if not vertex.is_leaf and vertex.trail is trail else None
+    roots = tuple([v for v, _ in starts])
+    seeds = tuple([None if t is None else t._node for _, t in starts])
     earlier: tuple[Any, ...] = ()
-    for n in (seed, *existing):
+    reached: tuple[int, ...] | None = None
+    place: dict[int, int] = {}  # of vertices in the plan, where some are of earlier trails
+    for n in (*seeds, *existing):
         if n is not None:
             executor.force_elsewhere(n)
     if plan is not None:
-        earlier = _enter_earlier(trail, plan, numbers)
-        if not earlier and not twins and seed is None:
-            reached = tuple(map(trail.edge, plan.leaves))
-            trail.event.leaves = {**trail.event.leaves, root_code: reached}
-    codes = tuple(None if n is None else trail.place(n) for n in (seed, *existing))
+        earlier, place = _enter_earlier(trail, plan, numbers)
+    names = tuple([_name(trail, v, place) for v in roots])
+    if plan is not None and not earlier:
+        reached = tuple(map(trail.edge, plan.leaves))
+        if not limited and not twins and seeds == (None,):
+            trail.event.leaves = {**trail.event.leaves, names[0]: reached}
+    codes = tuple(None if n is None else trail.place(n) for n in (*seeds, *existing))
     doubled = tuple((twins or {}).items())
-    trail.event = trail.event.step(("backward", root_code, codes, retain, earlier, doubled))
+    limits = reached if limited else None
+    trail.event = trail.event.step(("backward", names, codes, retain, earlier, doubled, limits))
 
     def found() -> Plan:
         nonlocal plan
         if plan is None:
-            plan = discover(vertex)
+            plan = discover(roots)
         return plan
 
     def store(gradients: Sequence[Any]) -> None:
@@ -99,19 +135,28 @@ def _run(
             fresh[k] = fresh[twin] = finish(add_nodes(fresh[twin], fresh[k]))
         _store(leaves, fresh)
 
-    executor.flush(executor.Back(vertex, found, seed, existing, retain, numbers, store), "backward()")
+    executor.flush(executor.Back(roots, found, seeds, existing, retain, numbers, store), "backward()")
 
 
-def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What backward needs of vertices that earlier runs left behind; their part of the program's key."""
+def _name(trail: Trail, vertex: Any, place: dict[int, int]) -> Any:
+    """A root in the program's key: its code, or what else tells it from others."""
+    if not vertex.is_leaf and vertex.trail is trail:
+        return vertex.code
+    return (place[id(vertex)] if place else trail.edge(vertex)), vertex.kind
+
+
+def _enter_earlier(
+    trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]
+) -> tuple[tuple[Any, ...], dict[int, int]]:
+    """What backward needs of vertices that earlier runs left behind; their part of the program's key, and places."""
     if all(v.trail is trail for v in plan.order):
-        return ()
+        return (), {}
     executor.bring_back_residuals(trail, plan)
     place = {id(v): k for k, v in enumerate(plan.order)}
     place.update({id(v): ~k for k, v in enumerate(plan.leaves)})
     found: list[Any] = []
     for v in plan.order:
-        edges = tuple(None if e is None else place[id(e)] for e in v.edges)
+        edges = tuple(None if e is None else place[id(e)] for e in plan.edges(v))
         if v.trail is trail:
             found.append((v.code, edges))
             continue
@@ -121,39 +166,46 @@ def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]
         refs = [trail.code_of(r, None) if isinstance(r, Node) else trail.bring(r) for r in v.runtime]
         numbers[id(v)] = tuple(refs)
         found.append((v.call, tuple(map(trail.place, residuals)), tuple(refs), edges))
-    return tuple(found)
+    return tuple(found), place
 
 
 def _backward_on_record(
     plan: Plan,
-    vertex: Any,
-    seed: Tensor,
+    starts: Sequence[Start],
+    leaves: Sequence[Slot],
+    inner: dict[Node, Tensor],
     existing: Sequence[Tensor | None],
     twins: dict[int, int],
     retain_graph: bool,
     create_graph: bool,
 ) -> None:
-    """Backward as recorded ops, where the gradients are tracers or will be differentiated or listed."""
-    found, retained = _emit(plan, vertex, seed, create_graph)
-    gradients = [found[id(leaf)] for leaf in plan.leaves]
+    """Backward as recorded ops, where the gradients are tracers or will be differentiated or listed.
+
+    ``inner`` are results whose gradients are wanted, too.
+    """
+    found, retained = _emit(plan, starts, create_graph, set(map(id, inner)))
+    retained.update({t: found[id(v)] for v, t in inner.items() if id(v) in found})
+    gradients = [found[id(leaf)] for leaf in leaves]
     summed = [
         g if known is None else _sum(known._node, known._current_edge(), g)
         for known, g in zip(existing, gradients, strict=True)
     ]
     if not create_graph:
-        _compute((*summed, *retained.values()))
+        compute((*summed, *retained.values()))
     if not retain_graph:
         executor.free(plan)
     for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
         summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
-    _store(plan.leaves, summed)
+    _store(leaves, summed)
+    for tensor in inner.values():
+        retain(tensor)
     for tensor, node in retained.items():
         if tensor._slot is None:
             tensor._slot = Slot(node.aval)
         _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
 
 
-def _compute(gradients: Sequence[Node]) -> None:
+def compute(gradients: Sequence[Node]) -> None:
     """Everything that can fail has run before gradients are stored; a compiled step runs as a whole."""
     if here().capture is None:
         executor.run([g for g in gradients if not g.traced])
@@ -205,75 +257,6 @@ def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
             cell.node, cell.version, slot.grad._edge = node, cell.version + 1, node if node.differentiable else None
 
 
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """Gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
-
-    Args:
-        outputs: one tensor or several (their gradients add up).
-        inputs: the tensors to differentiate by, leaves or intermediate results.
-        grad_outputs: a seed per output, of its shape and dtype; None is 1 for an
-            output of one element.
-        retain_graph: keep the graph; by default if ``create_graph``.
-        create_graph: make the result differentiable itself.
-        allow_unused: give None for an input the outputs do not depend on.
-
-    Returns:
-        One gradient per input, of its shape and dtype.
-
-    Raises:
-        AutogradError: an output or input does not require grad, an input is unused
-            and ``allow_unused`` is not set, or what ``backward`` raises.
-        ArgumentValueError: not as many ``grad_outputs`` as outputs.
-        ArgumentTypeError: an output or input is no Tensor, or a seed has another dtype.
-        ShapeMismatchError: a seed has another shape.
-
-    Source: the VJPs of the rows that were recorded, in reverse.
-    Example:
-        >>> x = tensor(3.0, requires_grad=True)
-        >>> (g,) = grad(x * x * x, x, create_graph=True)
-        >>> grad(g, x)[0].item()
-        18.0
-    """
-    if here().attempt is not None:
-        here().attempt.give_up()
-    outs, ins = _several(outputs), _several(inputs)
-    seeds = (grad_outputs,) if grad_outputs is None or isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
-    if len(seeds) == 1:
-        seeds = seeds * len(outs) if seeds[0] is None else seeds
-    if len(seeds) != len(outs):
-        raise ArgumentValueError(f"[grad] {len(outs)} outputs need as many grad_outputs, got {len(seeds)}")
-    retain_graph = create_graph if retain_graph is None else retain_graph
-    totals: list[Node | None] = [None] * len(ins)
-    plans = []
-    with executor.backward_lock():
-        for out, given in zip(outs, seeds, strict=True):
-            vertex, seed = _vertex(out), _seed(out, given)
-            targets = [_vertex(t) for t in ins]
-            plan = discover(vertex, leading_to(vertex, {id(t) for t in targets}))
-            plans.append(plan)
-            found, _ = _emit(plan, vertex, seed, create_graph, {id(t) for t in targets})
-            for k, target in enumerate(targets):
-                g = found.get(id(target))
-                if g is not None:
-                    totals[k] = g if totals[k] is None else add_nodes(totals[k], g)  # type: ignore[arg-type]
-        for k, g in enumerate(totals):
-            if g is None and not allow_unused:
-                raise AutogradError(f"input {k} is not used by the outputs; pass allow_unused=True to get None for it")
-        if not create_graph:
-            _compute([g for g in totals if g is not None])
-        if not retain_graph:
-            for plan in plans:
-                executor.free(plan)
-    return tuple(None if g is None else result(g) for g in totals)
-
-
 def retain(tensor: Tensor) -> None:
     """Note that the gradient of an intermediate result is to be stored, too."""
     tensor._retains = True
@@ -283,13 +266,30 @@ def retain(tensor: Tensor) -> None:
     _retained[tensor._edge] = weakref.ref(tensor)
 
 
-def _several(tensors: Any) -> tuple[Any, ...]:
-    return tuple(tensors) if isinstance(tensors, (list, tuple)) else (tensors,)
+def tensors_of(op: str, what: str, given: Any) -> tuple[Tensor, ...]:
+    """A Tensor, or several, as a tuple; of a dict its values."""
+    if isinstance(given, Tensor):
+        return (given,)
+    several = given.values() if type(given) is dict else given
+    if not isinstance(several, Iterable) or isinstance(several, (str, Mapping)):
+        raise ArgumentTypeError(f"[{op}] {what} must be Tensors, got {shown(given)}")
+    found = tuple(several)
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise ArgumentTypeError(f"[{op}] {what} must be Tensors, got {shown(t)} among them")
+    return found
 
 
-def _vertex(tensor: Tensor) -> Any:
-    if not isinstance(tensor, Tensor):
-        raise ArgumentTypeError(f"[grad] outputs and inputs must be Tensors, got {shown(tensor)}")
+def inputs_of(op: str, inputs: Any) -> tuple[Tensor, ...]:
+    """The tensors to differentiate by; none is an ArgumentValueError."""
+    found = tensors_of(op, "inputs", inputs)
+    if not found:
+        raise ArgumentValueError(f"[{op}] inputs are empty: name at least one tensor to differentiate by")
+    return found
+
+
+def vertex_of(tensor: Tensor) -> Any:
+    """The place in the graph where a tensor's gradient arrives."""
     edge = tensor._current_edge()
     if edge is None:
         raise AutogradError(
@@ -299,16 +299,15 @@ def _vertex(tensor: Tensor) -> Any:
     return edge
 
 
-def _seed(root: Tensor, gradient: Any) -> Tensor:
+def seed_of(root: Tensor, gradient: Any) -> Tensor | None:
+    """A root's gradient as a Tensor that fits; None for the implicit one, which is 1."""
     if gradient is None:
         if root.numel() != 1:
             raise AutogradError(
                 f"backward() of a tensor of shape {list(root.shape)} needs a gradient of that shape; "
                 "only one element has an implicit one"
             )
-        capture = here().capture
-        gradient = ones_node(root._node.aval) if capture is None else capture.ones(root._node.aval)
-        return Tensor(gradient)
+        return None
     from .creation import as_tensor
 
     seed = as_tensor(gradient)
@@ -319,6 +318,17 @@ def _seed(root: Tensor, gradient: Any) -> Tensor:
     if seed.dtype != root.dtype:
         raise ArgumentTypeError(f"[backward] the gradient must have the root's dtype {root.dtype}, got {seed.dtype}")
     return seed
+
+
+def _start(vertex: Any, seed: Tensor | None, differentiable: bool) -> Node:
+    """The node of a root's gradient."""
+    if seed is None:
+        capture = here().capture
+        return ones_node(vertex.aval) if capture is None else capture.ones(vertex.aval)
+    edge = seed._current_edge()
+    if differentiable and edge is not None and edge is not seed._node:
+        seed = apply(OPS["clone"], seed)  # a node whose edge leads to where the seed's gradient goes
+    return seed._node
 
 
 _ones: dict[Any, Node] = {}
@@ -344,19 +354,26 @@ def _must_emit(plan: Plan, create_graph: bool) -> bool:
     return bool(_retained) and any(node in _retained for node in plan.order)
 
 
-def _is_traced(plan: Plan, root: Tensor, seed: Tensor) -> bool:
+def is_traced(plan: Plan, roots: Sequence[Tensor], starts: Sequence[Start]) -> bool:
     """Will the gradients be tracers?"""
     if ambient_trace() is None:
         return False  # no tracer outlives its trace
-    if root._node.traced or seed._node.traced:
+    if any(t._node.traced for t in roots) or any(t is not None and t._node.traced for _, t in starts):
         return True
     return any(r.traced for node in plan.order for r in executor.residual_nodes(node))
 
 
 def _emit(
-    plan: Plan, vertex: Any, seed: Tensor, differentiable: bool, targets: set[int] | None = None
+    plan: Plan,
+    starts: Sequence[Start],
+    differentiable: bool,
+    targets: set[int] | None = None,
+    batch: int | None = None,
 ) -> tuple[dict[int, Node], dict[Tensor, Node]]:
-    """The engine's second and third use: VJP nodes on the record, computed at once under a trace."""
+    """The engine's second and third use: VJP nodes on the record, computed at once under a trace.
+
+    With ``batch``, every gradient has a leading axis of that extent, over which the rules are mapped.
+    """
     caught: dict[int, Node] = {}
     retained: dict[Tensor, Node] = {}
     if here().capture is not None:
@@ -370,7 +387,7 @@ def _emit(
             retained[tensor] = g
         parts = []
         for i, edge in enumerate(plan.edges(node)):
-            part = None if edge is None else pull(node, i, g)
+            part = None if edge is None else pull(node, i, g, batch)
             if part is not None:
                 part.edges = _pull_edges(node, part, g) if differentiable else ()
                 finish(part)
@@ -380,20 +397,14 @@ def _emit(
     def add(a: Node, b: Node) -> Node:
         return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
-    if differentiable and isinstance(seed._current_edge(), Slot):
-        seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
-    start = seed._node
     with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
-        found = propagate(plan, vertex, start, emit, add)
+        seeds = [(v, _start(v, seed, differentiable)) for v, seed in starts]
+        found = propagate(plan, seeds, emit, add)
     return {**found, **caught}, retained
 
 
 def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:
     """Where second-order gradients go: into what the rule read, and into its cotangent."""
-    if node.call.foreign:
-        raise AutogradError(
-            f"[{node.describe()}] the result of a transform can be differentiated once; nest transforms for more"
-        )
     edges: list[Any] = []
     for k in part.call.keys:
         edges.append(node if isinstance(k, str) else node.edges[k])
