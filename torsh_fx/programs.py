@@ -89,7 +89,7 @@ class Cache:
     def worth_compiling(self, event: Event, needs: Needs) -> bool:
         """Is the program of a path that has none to be compiled as a whole?"""
         counts["misses"] += 1
-        return self.credit >= 1 or event.seen > 2 or needs.bits.bit_length() <= TINY
+        return self.credit >= 1 or event.seen > 1 or needs.bits.bit_length() <= TINY
 
     def store(self, event: Event, program: Program) -> None:
         """Keep a new program, unless it was put together from single ops."""
