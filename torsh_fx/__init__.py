@@ -60,6 +60,9 @@ from .arithmetic import tan as tan
 from .arithmetic import tanh as tanh
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
+from .autocasting import autocast as autocast
+from .autocasting import get_autocast_dtype as get_autocast_dtype
+from .autocasting import is_autocast_enabled as is_autocast_enabled
 from .compiling import compile as compile
 from .counting import argwhere as argwhere
 from .counting import bincount as bincount
@@ -88,6 +91,7 @@ from .custom import custom_op as custom_op
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import bool_ as bool
 from .dtypes import bool_ as bool_
+from .dtypes import default_dtype as default_dtype
 from .dtypes import float16 as float16
 from .dtypes import float16 as half
 from .dtypes import float32 as float
@@ -168,6 +172,8 @@ from .ordering import sort as sort
 from .ordering import topk as topk
 from .persist import from_environment as _from_environment
 from .persist import persistent_cache as persistent_cache
+from .precision import get_float32_matmul_precision as get_float32_matmul_precision
+from .precision import set_float32_matmul_precision as set_float32_matmul_precision
 from .products import addbmm as addbmm
 from .products import addmm as addmm
 from .products import addmv as addmv
@@ -330,6 +336,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "autocast",
     "autograd",
     "baddbmm",
     "bfloat16",
@@ -368,6 +375,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "custom_op",
+    "default_dtype",
     "default_generator",
     "deg2rad",
     "det",
@@ -414,7 +422,9 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "get_autocast_dtype",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "grad",
     "gt",
     "half",
@@ -433,6 +443,7 @@ __all__ = [
     "int32",
     "int64",
     "inverse",
+    "is_autocast_enabled",
     "is_grad_enabled",
     "isfinite",
     "isinf",
@@ -527,6 +538,7 @@ __all__ = [
     "select",
     "set_cache_size",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "sigmoid",
     "sign",

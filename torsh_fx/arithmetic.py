@@ -137,7 +137,7 @@ def _scaled(b: Any, alpha: Any) -> Any:
 
 @docs.shared(docs.ADDITION)
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
-    """a − alpha·b, broadcasting; two booleans, or one and a number, are an ArgumentTypeError.
+    """a − alpha·b, broadcasting; a boolean, Tensor or number, is an ArgumentTypeError.
 
     Gradient: (g, −alpha·g), summed over axes an operand was broadcast along.
     Source: ``rules.sub``, for a number ``rules.add_scalar``.
@@ -146,7 +146,7 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
         [0, 1]
     """
     for x in (a, b):
-        if isinstance(x, Tensor) and x.dtype == bool:
+        if isinstance(x, (bool, np.bool_)) or (isinstance(x, Tensor) and x.dtype == bool):
             raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
     if alpha != 1:
         b = _scaled(b, alpha)

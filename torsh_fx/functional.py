@@ -9,6 +9,7 @@ import numpy as np
 
 from . import docs
 from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, where
+from .autocasting import in_float32, narrow
 from .dtypes import float64, int64, is_floating
 from .graph import Guard, caller_line
 from .indexing import gather
@@ -101,6 +102,7 @@ def _constant_operand(op: str, name: str, value: Any, x: Tensor, shape: tuple[in
 
 
 @quick
+@narrow
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias: x [..., in], weight [out, in] (or [in]), bias [out] (or []), one dtype.
 
@@ -122,6 +124,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @quick
+@in_float32
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared difference, (input − target)², averaged, summed or elementwise.
 
@@ -147,6 +150,7 @@ def _reduce(op: str, x: Tensor, reduction: str) -> Tensor:
     return mean(x) if reduction == "mean" else sum(x)
 
 
+@in_float32
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -211,6 +215,7 @@ def _check_classes(op: str, target: Tensor, classes: int, ignored: int | None = 
         raise OutOfRangeError(f"[{op}] target {int(bad.flat[0])} is out of range for {classes} classes")
 
 
+@in_float32
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -373,7 +378,7 @@ def _convolution(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_convolution(name, n)
-    return conv
+    return narrow(conv)
 
 
 def _transposed(name: str, n: int) -> Callable[..., Tensor]:
@@ -393,7 +398,7 @@ def _transposed(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_transposed(name, n)
-    return conv
+    return narrow(conv)
 
 
 def _convolve(name: str, n: int, x: Any, w: Any, bias: Tensor | None, params: dict[str, Any]) -> Tensor:

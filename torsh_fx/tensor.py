@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import executor
+from .autocasting import operands_of
 from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
@@ -551,6 +552,8 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     Raises what the row's checks raise; a pending value is checked by its program.
     """
     recorder = LOCAL.now
+    if recorder.autocast:
+        operands = operands_of(row, operands, recorder.autocast)
     trail = recorder.trail
     key: list[Any] = [row, recorder.mode]
     for t in operands:
