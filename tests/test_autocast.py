@@ -1,7 +1,8 @@
-"""``autocast`` and the precision of products: which dtype is computed in, on every path, and that no program goes stale."""
+"""``autocast`` and the precision of products: which dtype is computed in, on every path, and never a stale program."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -100,9 +101,8 @@ def test_what_is_cast(kind: str) -> None:
             cast = {"narrow": "bfloat16", "wide": "float32", "as it comes": dtype}[kind]
             assert got.dtype.name == ("float64" if dtype == "float64" else cast), (op, dtype)
             want = run(tx, x.double())
-            close(
-                got.double().numpy(), want.numpy(), dtype=min(dtype, "bfloat16") if kind != "wide" else dtype, what=op
-            )
+            coarse = "bfloat16" if dtype == "bfloat16" or kind == "narrow" else dtype
+            close(got.double().numpy(), want.numpy(), dtype=coarse, what=op)
 
 
 def test_the_lists_name_ops_that_exist() -> None:
@@ -153,6 +153,8 @@ def test_narrow_ops_are_pytorch_s() -> None:
     torch = pytest.importorskip("torch")
     numbers = np.random.default_rng(0).standard_normal((3, 3)).astype(np.float32)
     for op, run in NARROW.items():
+        if op in ("mv", "addmv", "addr"):
+            continue  # on the accelerators' list alone
         x, y = tx.tensor(numbers, requires_grad=True), torch.tensor(numbers, requires_grad=True)
         with tx.autocast("cpu", dtype=tx.bfloat16):
             got = run(tx, x)
@@ -414,13 +416,13 @@ def precision() -> Iterator[None]:
 
 
 def precisions_in(run: Callable[[Any], Any], *shape: int) -> set[str]:
-    text = str(jax.make_jaxpr(lambda a: run(tx.as_tensor(a)).jax())(jnp.ones(shape)))
-    return {word for word in ("HIGHEST", "HIGH,", "DEFAULT") if word in text}
+    text = jax.jit(lambda a: run(tx.as_tensor(a)).jax()).lower(jnp.ones(shape)).as_text()
+    return set(re.findall(r"HIGHEST|HIGH|DEFAULT", text)) or {"DEFAULT"}
 
 
 @pytest.mark.usefixtures("precision")
 def test_float32_matmul_precision() -> None:
-    assert tx.get_float32_matmul_precision() == "highest"
+    """In the products of forward and backward, and in convolutions."""
 
     def product(v: Any) -> Any:
         return v @ v
@@ -428,16 +430,16 @@ def test_float32_matmul_precision() -> None:
     def convolution(v: Any) -> Any:
         return F.conv1d(v[None], v[None])
 
+    def gradient(v: Any) -> Any:
+        return tx.grad(lambda u: (u @ u).sum())(v)
+
+    assert tx.get_float32_matmul_precision() == "highest"
     assert precisions_in(product, 3, 3) == {"HIGHEST"}
-    for _ in range(2):
-        for word, inner in (("high", "HIGH,"), ("medium", "DEFAULT"), ("highest", "HIGHEST")):
-            tx.set_float32_matmul_precision(word)
-            assert tx.get_float32_matmul_precision() == word
-            for run in (product, convolution):
-                tape = tx.record(run)(tx.ones(3, 3))
-                assert inner in str(tape.jaxpr()).replace("precision=Precision.HIGH ", "HIGH,") or precisions_in(
-                    run, 3, 3
-                ) == {inner}
+    for word, inner in (("high", "HIGH"), ("medium", "DEFAULT"), ("highest", "HIGHEST")) * 2:
+        tx.set_float32_matmul_precision(word)
+        assert tx.get_float32_matmul_precision() == word
+        for run in (product, convolution, gradient):
+            assert precisions_in(run, 3, 3) == {inner}, (run, word)
 
 
 @pytest.mark.usefixtures("precision")

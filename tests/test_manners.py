@@ -1,4 +1,4 @@
-"""A Tensor among Python's and NumPy's things: copies that share what was shared, ufuncs, membership, weak references."""
+"""A Tensor among Python's and NumPy's things: copies that share what was shared, ufuncs, membership, weak refs."""
 
 from __future__ import annotations
 
@@ -140,72 +140,18 @@ def test_pickles(protocol: int) -> None:
 
 # -- NumPy ----------------------------------------------------------------------------------
 
-UFUNCS = [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "floor_divide",
-    "remainder",
-    "power",
-    "maximum",
-    "minimum",
-    "fmax",
-    "fmin",
-    "fmod",
-    "arctan2",
-    "hypot",
-    "logaddexp",
-    "copysign",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "equal",
-    "not_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-]
-UNARY = [
-    "negative",
-    "absolute",
-    "sign",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sqrt",
-    "square",
-    "reciprocal",
-    "sin",
-    "cos",
-    "tan",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "arcsinh",
-    "arctanh",
-    "floor",
-    "ceil",
-    "trunc",
-    "rint",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "deg2rad",
-    "rad2deg",
-    "degrees",
-    "radians",
-    "fabs",
-    "logical_not",
-]
+_UFUNCS = """
+add subtract multiply divide floor_divide remainder power maximum minimum fmax fmin fmod arctan2 hypot
+logaddexp copysign less less_equal greater greater_equal equal not_equal logical_and logical_or
+logical_xor
+"""
+UFUNCS = _UFUNCS.split()
+_UNARY = """
+negative absolute sign exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal sin cos tan arcsin
+arccos arctan sinh cosh tanh arcsinh arctanh floor ceil trunc rint isnan isinf isfinite deg2rad rad2deg
+degrees radians fabs logical_not
+"""
+UNARY = _UNARY.split()
 
 
 def test_numpys_functions_are_ours() -> None:
@@ -298,7 +244,7 @@ def test_as_an_array() -> None:
         with pytest.raises(tx.AutogradError, match="detach"):
             read(leaf([1.0]))
     assert np.concatenate([x, x]).tolist() == [1.0, 2.0, 1.0, 2.0]
-    assert x.__array_priority__ > np.ndarray.__array_priority__
+    assert x.__array_priority__ > np.zeros(1).__array_priority__
 
 
 # -- membership, order, numbers ---------------------------------------------------------------

@@ -93,7 +93,7 @@ class autocast:
         wanted = default if dtype is None else as_dtype(dtype)
         if not isinstance(enabled, bool):
             raise ArgumentTypeError(f"[autocast] enabled must be True or False, got {shown(enabled)}")
-        if wanted not in DTYPES:
+        if wanted not in DTYPES[1:]:  # a dtype may equal None
             raise ArgumentValueError(f"[autocast] dtype must be bfloat16 or float16, got {wanted}")
         self._again = functools.partial(autocast, dtype=wanted, enabled=enabled)
         self.code = DTYPES.index(wanted) if enabled else 0
@@ -181,18 +181,18 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def narrow(fn: F) -> F:
-    """A function of several Tensors that ``autocast`` lets see all of them in the narrow dtype."""
-    return _casting(fn, lambda code, args: DTYPES[code], inner=None)
+    """A function that ``autocast`` lets see the narrow dtype; nothing is cast inside."""
+    return _casting(fn, lambda code, args: DTYPES[code])
 
 
 def in_float32(fn: F) -> F:
     """A function that ``autocast`` lets see float32; nothing is cast inside."""
-    return _casting(fn, lambda code, args: float32, inner=0)
+    return _casting(fn, lambda code, args: float32)
 
 
 def widest(fn: F) -> F:
     """A function that ``autocast`` lets see the widest floating dtype among its Tensors; nothing is cast inside."""
-    return _casting(fn, lambda code, args: _widest(args), inner=0)
+    return _casting(fn, lambda code, args: _widest(args))
 
 
 def _widest(args: Sequence[Any]) -> DType:
@@ -202,7 +202,7 @@ def _widest(args: Sequence[Any]) -> DType:
     return functools.reduce(promote_types, found, found[0] if found else float32)
 
 
-def _casting(fn: F, choose: Callable[[int, Sequence[Any]], Any], inner: int | None) -> F:
+def _casting(fn: F, choose: Callable[[int, Sequence[Any]], Any]) -> F:
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         recorder = LOCAL.now
@@ -212,7 +212,7 @@ def _casting(fn: F, choose: Callable[[int, Sequence[Any]], Any], inner: int | No
         dtype = choose(code, (*args, *kwargs.values()))
         args = tuple([_cast(a, dtype) for a in args])
         kwargs = {name: _cast(a, dtype) for name, a in kwargs.items()}
-        recorder.autocast = code if inner is None else inner
+        recorder.autocast = 0
         try:
             return fn(*args, **kwargs)
         finally:

@@ -11,7 +11,7 @@ from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.broadcast import broadcast_shapes
 from .rules.kinds import axes_of, axis_of, integer_of, shown
 from .rules.op import OPS
-from .shaping import cat, expand, narrow, permute, reshape, sizes, split, unsqueeze
+from .shaping import cat, expand, narrow, permute, reshape, select, sizes, split, unsqueeze
 from .tensor import Tensor, apply_view
 
 
@@ -152,9 +152,10 @@ def sliding(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         >>> tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
         [[1, 2], [2, 3], [3, 4]]
     """
-    t = self if self.ndim else unsqueeze(self, 0)
     axis = axis_of("unfold", dimension, self.shape)
-    return apply_view(OPS["windows"], t, dim=axis, kernel=size, stride=step)
+    t = self if self.ndim else unsqueeze(self, 0)
+    slices = apply_view(OPS["windows"], t, dim=axis, kernel=size, stride=step)
+    return slices if self.ndim else select(slices, 0, 0)
 
 
 # -- side by side ------------------------------------------------------------------------
