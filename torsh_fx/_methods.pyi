@@ -8,7 +8,6 @@ from .linalg import Slogdet
 from .ordering import MinMax
 from .reducing import ValuesIndices
 from .tensor import Tensor
-from .ufuncs import np
 
 class Methods:
     def add(self, b: Any, *, alpha: Any = 1) -> Tensor:
@@ -805,7 +804,7 @@ class Methods:
         """A leaf of its own, with copies of value and gradient; what shared storage does so afterwards."""
     def __reduce__(self) -> Any:
         """How to pickle it: value, flag, gradient, and what the user has put on it."""
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
         """What NumPy calls for ``np.sin(t)`` or ``array * t``: our function of that name, arrays as constants."""
     @property
     def T(self) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -170,7 +170,20 @@ def can_cast(source: Any, to: Any) -> bool:
     return category(as_dtype(source)) <= category(as_dtype(to))
 
 
-def finfo(dtype: Any = None) -> Any:
+class FloatLimits(NamedTuple):
+    """What ``finfo`` tells, as Python numbers."""
+
+    bits: int
+    eps: float  # from 1 to the next number
+    max: float
+    min: float
+    tiny: float  # the smallest normal number
+    smallest_normal: float
+    resolution: float
+    dtype: str
+
+
+def finfo(dtype: Any = None) -> FloatLimits:
     """Limits of a floating dtype (by default the default dtype): ``eps``, ``max``, ``min``, ``tiny``, ``bits``, ...
 
     Raises:
@@ -183,7 +196,9 @@ def finfo(dtype: Any = None) -> Any:
     wanted = as_dtype(float if dtype is None else dtype)
     if not is_floating(wanted):
         raise ArgumentTypeError(f"[finfo] needs a floating dtype, got {wanted}; use iinfo")
-    return jnp.finfo(wanted)
+    found = jnp.finfo(wanted)
+    numbers = (found.eps, found.max, found.min, found.tiny, found.smallest_normal, found.resolution)
+    return FloatLimits(int(found.bits), *map(float, numbers), wanted.name)
 
 
 def iinfo(dtype: Any) -> Any:
