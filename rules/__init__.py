@@ -65,6 +65,7 @@ from .diagonal import triu as triu
 from .errors import ArgumentTypeError as ArgumentTypeError
 from .errors import ArgumentValueError as ArgumentValueError
 from .errors import AutogradError as AutogradError
+from .errors import MissingError as MissingError
 from .errors import OperandError as OperandError
 from .errors import OutOfRangeError as OutOfRangeError
 from .errors import ShapeMismatchError as ShapeMismatchError
@@ -212,6 +213,7 @@ __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
     "AutogradError",
+    "MissingError",
     "OperandError",
     "OutOfRangeError",
     "ShapeMismatchError",

@@ -234,5 +234,7 @@ def extremes(dtype: Any) -> tuple[Any, Any]:
     """The bounds that never bind in ``dtype``."""
     if jnp.issubdtype(dtype, jnp.floating):
         return -INF, INF
+    if dtype == jnp.bool_:
+        return False, True
     info = jnp.iinfo(dtype)
     return int(info.min), int(info.max)

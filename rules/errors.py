@@ -44,5 +44,9 @@ class ArgumentValueError(AutogradError, ValueError):
     """An argument has the right type and an impossible value."""
 
 
+class MissingError(TorshError, AttributeError):
+    """A name that PyTorch has and this library will not; the message says what to do instead."""
+
+
 class OperandError(AutogradError, TypeError):
     """A rule was called with operands or parameters it does not have."""

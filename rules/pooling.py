@@ -67,7 +67,7 @@ def _normal(op: str, dim: Any, x: Aval, **given: Any) -> dict[str, int]:
 
 def _window_check(op: str, dtype: Any = None, inside: bool = False) -> Callable[..., Any]:
     def check(x: Aval, *, dim: Any, **given: Any) -> tuple[Shape, Any, dict[str, Any]]:
-        if x.dtype == bool:
+        if x.dtype == bool and not inside:
             raise ArgumentTypeError(f"[{op}] is not defined on bool; cast x first")
         found = _normal(op, dim, x, **given)
         axis = found.pop("dim")
@@ -245,7 +245,7 @@ def windows(x: Array, *, dim: int, kernel: int, stride: int, low: int = 0, high:
     """The windows along ``dim`` themselves, their elements along a new last axis.
 
     Args:
-        x: any shape of rank 1 or more, not bool.
+        x: any shape of rank 1 or more.
         dim: the axis.
         kernel, stride, low, high, dilation: the windows, as of ``max_pool``.
 

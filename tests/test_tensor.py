@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import math
 import operator
 import pickle
@@ -174,48 +172,11 @@ def test_empty_tensors():
     assert math.isnan(x.detach().mean().item())
 
 
-# -- promotion ----------------------------------------------------------------------------
-
-NUMBERS = (True, 2, 2.5)
-FORMS = ((1, 1), (1, 0), (0, 1), (0, 0))
+# -- promotion; every pair is in test_promotion ------------------------------------------------
 
 
 def of(module: Any, name: str, dims: int) -> Any:
     return module.ones((1,) * dims, dtype=getattr(module, name))
-
-
-def name_of(t: Any) -> str:
-    return str(t.dtype).removeprefix("torch.")
-
-
-def test_promotion_of_pairs(torch):
-    wrong = []
-    for a, b in itertools.product(NAMES, NAMES):
-        for form in FORMS:
-            ours = name_of(of(tx, a, form[0]) + of(tx, b, form[1]))
-            theirs = name_of(of(torch, a, form[0]) + of(torch, b, form[1]))
-            if ours != theirs:
-                wrong.append((a, b, form, ours, theirs))
-        if str(tx.promote_types(a, b)) != str(torch.promote_types(getattr(torch, a), getattr(torch, b))).removeprefix(
-            "torch."
-        ):
-            wrong.append((a, b, "promote_types"))
-    assert wrong == []
-
-
-def test_promotion_with_numbers(torch):
-    wrong = []
-    for op, (a, dims), number in itertools.product(
-        (operator.add, operator.mul, operator.truediv, operator.pow), itertools.product(NAMES, (1, 0)), NUMBERS
-    ):
-        if op is operator.pow and a == "bool" and number is True:
-            continue  # bool ** bool is refused here
-        ours, theirs = of(tx, a, dims), of(torch, a, dims)
-        pairs = [(op(ours, number), op(theirs, number))]
-        if op is not operator.pow or number is not True:
-            pairs.append((op(number, ours), op(number, theirs)))
-        wrong += [(op.__name__, a, dims, number) for x, y in pairs if name_of(x) != name_of(y)]
-    assert wrong == []
 
 
 @pytest.mark.parametrize(
@@ -509,36 +470,11 @@ def test_casts():
     assert not x.long().is_floating_point()
 
 
-def test_deepcopy_and_copy():
-    x = leaf([1.0, 2.0])
-    (x * x).sum().backward()
-    c = copy.deepcopy(x)
-    (c * 10).sum().backward()
-    assert (grad_of(c), grad_of(x)) == ([12.0, 14.0], [2.0, 4.0])
-    assert c.is_leaf
-    assert c.requires_grad
-    with tx.no_grad():
-        c.zero_()
-    assert x.tolist() == [1.0, 2.0]
-    pair = copy.deepcopy({"a": x, "b": x})
-    assert pair["a"] is pair["b"]
-    with pytest.raises(tx.AutogradError, match=r"leaves.*detach"):
-        copy.deepcopy(x * 2)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
 def test_pickle(dtype):
     x = tx.tensor([1, 0], dtype=dtype)
     y = pickle.loads(pickle.dumps(x))
     assert (y.tolist(), y.dtype, y.requires_grad) == (x.tolist(), x.dtype, False)
-
-
-def test_pickle_of_a_leaf():
-    x = leaf([1.0, 2.0])
-    x.grad = tx.tensor([3.0, 4.0])
-    y = pickle.loads(pickle.dumps(x))
-    assert y.requires_grad
-    assert (y.tolist(), grad_of(y)) == ([1.0, 2.0], [3.0, 4.0])
 
 
 # -- the graph as it shows ----------------------------------------------------------------------------

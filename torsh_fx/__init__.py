@@ -4,33 +4,59 @@
 with explicit VJPs, recorded, replayable as pure JAX functions, compiled by XLA.
 """
 
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from numpy import newaxis as newaxis
+
 from . import autograd as autograd
 from . import func as func
 from . import functional as functional
 from . import linalg as linalg
 from . import nn as nn
 from . import rules as rules
+from .activations import celu as celu
+from .activations import hardshrink as hardshrink
+from .activations import prelu as prelu
+from .activations import selu as selu
+from .activations import threshold as threshold
+from .agreeing import allclose as allclose
+from .agreeing import equal as equal
+from .agreeing import isclose as isclose
 from .arithmetic import abs as abs
+from .arithmetic import abs as absolute
 from .arithmetic import acos as acos
+from .arithmetic import acos as arccos
 from .arithmetic import add as add
+from .arithmetic import asin as arcsin
 from .arithmetic import asin as asin
+from .arithmetic import atan as arctan
 from .arithmetic import atan as atan
 from .arithmetic import ceil as ceil
 from .arithmetic import clamp as clamp
+from .arithmetic import clamp as clip
 from .arithmetic import clone as clone
 from .arithmetic import cos as cos
 from .arithmetic import cosh as cosh
 from .arithmetic import div as div
+from .arithmetic import div as divide
+from .arithmetic import div as true_divide
 from .arithmetic import eq as eq
 from .arithmetic import exp as exp
 from .arithmetic import floor as floor
 from .arithmetic import floor_divide as floor_divide
 from .arithmetic import ge as ge
+from .arithmetic import ge as greater_equal
+from .arithmetic import gt as greater
 from .arithmetic import gt as gt
 from .arithmetic import isfinite as isfinite
 from .arithmetic import isinf as isinf
 from .arithmetic import isnan as isnan
 from .arithmetic import le as le
+from .arithmetic import le as less_equal
 from .arithmetic import log as log
 from .arithmetic import log2 as log2
 from .arithmetic import log10 as log10
@@ -38,12 +64,16 @@ from .arithmetic import logical_and as logical_and
 from .arithmetic import logical_not as logical_not
 from .arithmetic import logical_or as logical_or
 from .arithmetic import logical_xor as logical_xor
+from .arithmetic import lt as less
 from .arithmetic import lt as lt
 from .arithmetic import maximum as maximum
 from .arithmetic import minimum as minimum
 from .arithmetic import mul as mul
+from .arithmetic import mul as multiply
 from .arithmetic import ne as ne
+from .arithmetic import ne as not_equal
 from .arithmetic import neg as neg
+from .arithmetic import neg as negative
 from .arithmetic import pow as pow
 from .arithmetic import reciprocal as reciprocal
 from .arithmetic import relu as relu
@@ -51,16 +81,22 @@ from .arithmetic import remainder as remainder
 from .arithmetic import round as round
 from .arithmetic import rsqrt as rsqrt
 from .arithmetic import sigmoid as sigmoid
+from .arithmetic import sign as sgn
 from .arithmetic import sign as sign
 from .arithmetic import sin as sin
 from .arithmetic import sinh as sinh
 from .arithmetic import sqrt as sqrt
 from .arithmetic import square as square
 from .arithmetic import sub as sub
+from .arithmetic import sub as subtract
 from .arithmetic import tan as tan
 from .arithmetic import tanh as tanh
+from .arithmetic import trunc as fix
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
+from .autocasting import autocast as autocast
+from .autocasting import get_autocast_dtype as get_autocast_dtype
+from .autocasting import is_autocast_enabled as is_autocast_enabled
 from .compiling import compile as compile
 from .counting import argwhere as argwhere
 from .counting import bincount as bincount
@@ -70,6 +106,7 @@ from .counting import unique as unique
 from .creation import arange as arange
 from .creation import as_device as device
 from .creation import as_tensor as as_tensor
+from .creation import as_tensor as asarray
 from .creation import empty as empty
 from .creation import empty_like as empty_like
 from .creation import eye as eye
@@ -86,9 +123,12 @@ from .crosscheck import Report as Report
 from .crosscheck import crosscheck as crosscheck
 from .custom import CustomOp as CustomOp
 from .custom import custom_op as custom_op
+from .distances import cosine_similarity as cosine_similarity
+from .distances import pairwise_distance as pairwise_distance
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import bool_ as bool
 from .dtypes import bool_ as bool_
+from .dtypes import default_dtype as default_dtype
 from .dtypes import float16 as float16
 from .dtypes import float16 as half
 from .dtypes import float32 as float
@@ -98,6 +138,7 @@ from .dtypes import float64 as float64
 from .dtypes import get_default_dtype as get_default_dtype
 from .dtypes import int8 as int8
 from .dtypes import int16 as int16
+from .dtypes import int16 as short
 from .dtypes import int32 as int
 from .dtypes import int32 as int32
 from .dtypes import int64 as int64
@@ -107,10 +148,14 @@ from .dtypes import set_default_dtype as set_default_dtype
 from .dtypes import uint8 as uint8
 from .einsums import einsum as einsum
 from .elementary import acosh as acosh
+from .elementary import acosh as arccosh
 from .elementary import addcdiv as addcdiv
 from .elementary import addcmul as addcmul
+from .elementary import asinh as arcsinh
 from .elementary import asinh as asinh
+from .elementary import atan2 as arctan2
 from .elementary import atan2 as atan2
+from .elementary import atanh as arctanh
 from .elementary import atanh as atanh
 from .elementary import bitwise_and as bitwise_and
 from .elementary import bitwise_left_shift as bitwise_left_shift
@@ -142,12 +187,42 @@ from .elementary import sinc as sinc
 from .elementary import xlogy as xlogy
 from .executor import clear_cache as clear_cache
 from .explaining import explain as explain
+from .facts import can_cast as can_cast
+from .facts import finfo as finfo
+from .facts import iinfo as iinfo
+from .facts import is_complex as is_complex
+from .facts import is_floating_point as is_floating_point
+from .facts import is_tensor as is_tensor
+from .facts import numel as numel
+from .facts import result_type as result_type
+from .functional import conv1d as conv1d
+from .functional import conv2d as conv2d
+from .functional import conv3d as conv3d
+from .functional import conv_transpose1d as conv_transpose1d
+from .functional import conv_transpose2d as conv_transpose2d
+from .functional import conv_transpose3d as conv_transpose3d
 from .functional import gelu as gelu
 from .functional import leaky_relu as leaky_relu
 from .functional import unfold as unfold
 from .indexing import gather as gather
 from .indexing import index_select as index_select
 from .indexing import masked_fill as masked_fill
+from .joining import atleast_1d as atleast_1d
+from .joining import atleast_2d as atleast_2d
+from .joining import atleast_3d as atleast_3d
+from .joining import broadcast_tensors as broadcast_tensors
+from .joining import column_stack as column_stack
+from .joining import diff as diff
+from .joining import dstack as dstack
+from .joining import hstack as hstack
+from .joining import movedim as moveaxis
+from .joining import movedim as movedim
+from .joining import tensor_split as tensor_split
+from .joining import unflatten as unflatten
+from .joining import vstack as row_stack
+from .joining import vstack as vstack
+from .layers import bilinear as bilinear
+from .layers import dropout as dropout
 from .linalg import cholesky as cholesky
 from .linalg import det as det
 from .linalg import inv as inverse
@@ -157,6 +232,9 @@ from .linalg import norm_of as norm
 from .linalg import pinv as pinverse
 from .linalg import slogdet as slogdet
 from .methods import attach as _attach
+from .normalization import group_norm as group_norm
+from .normalization import layer_norm as layer_norm
+from .normalization import rms_norm as rms_norm
 from .ordering import aminmax as aminmax
 from .ordering import argsort as argsort
 from .ordering import bucketize as bucketize
@@ -169,6 +247,8 @@ from .ordering import sort as sort
 from .ordering import topk as topk
 from .persist import from_environment as _from_environment
 from .persist import persistent_cache as persistent_cache
+from .precision import get_float32_matmul_precision as get_float32_matmul_precision
+from .precision import set_float32_matmul_precision as set_float32_matmul_precision
 from .products import addbmm as addbmm
 from .products import addmm as addmm
 from .products import addmv as addmv
@@ -182,6 +262,7 @@ from .products import inner as inner
 from .products import kron as kron
 from .products import mm as mm
 from .products import mv as mv
+from .products import outer as ger
 from .products import outer as outer
 from .products import tensordot as tensordot
 from .products import vecdot as vecdot
@@ -226,6 +307,7 @@ from .reducing import sum as sum
 from .rules import ArgumentTypeError as ArgumentTypeError
 from .rules import ArgumentValueError as ArgumentValueError
 from .rules import AutogradError as AutogradError
+from .rules import MissingError as MissingError
 from .rules import OperandError as OperandError
 from .rules import OutOfRangeError as OutOfRangeError
 from .rules import ShapeMismatchError as ShapeMismatchError
@@ -249,18 +331,26 @@ from .scattering import take as take
 from .scattering import take_along_dim as take_along_dim
 from .shaping import cat as cat
 from .shaping import cat as concat
+from .shaping import cat as concatenate
 from .shaping import chunk as chunk
+from .shaping import chunk as unsafe_chunk
+from .shaping import expand as broadcast_to
 from .shaping import expand as expand
 from .shaping import flatten as flatten
+from .shaping import flatten as ravel
 from .shaping import flip as flip
 from .shaping import narrow as narrow
 from .shaping import permute as permute
 from .shaping import reshape as reshape
 from .shaping import select as select
 from .shaping import split as split
+from .shaping import split as split_with_sizes
+from .shaping import split as unsafe_split
 from .shaping import squeeze as squeeze
 from .shaping import stack as stack
 from .shaping import t as t
+from .shaping import transpose as swapaxes
+from .shaping import transpose as swapdims
 from .shaping import transpose as transpose
 from .shaping import unbind as unbind
 from .shaping import unsqueeze as unsqueeze
@@ -298,6 +388,7 @@ __all__ = [
     "AutogradError",
     "CustomOp",
     "Generator",
+    "MissingError",
     "OperandError",
     "OutOfRangeError",
     "Report",
@@ -306,6 +397,7 @@ __all__ = [
     "Tensor",
     "TorshError",
     "abs",
+    "absolute",
     "acos",
     "acosh",
     "add",
@@ -316,24 +408,38 @@ __all__ = [
     "addmv",
     "addr",
     "all",
+    "allclose",
     "amax",
     "amin",
     "aminmax",
     "any",
     "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
     "argmax",
     "argmin",
     "argsort",
     "argwhere",
     "as_tensor",
+    "asarray",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "autocast",
     "autograd",
     "baddbmm",
     "bfloat16",
+    "bilinear",
     "bincount",
     "bitwise_and",
     "bitwise_left_shift",
@@ -344,10 +450,14 @@ __all__ = [
     "bmm",
     "bool",
     "bool_",
+    "broadcast_tensors",
+    "broadcast_to",
     "bucketize",
+    "can_cast",
     "cat",
     "cdist",
     "ceil",
+    "celu",
     "checkpoint",
     "cholesky",
     "chunk",
@@ -355,12 +465,22 @@ __all__ = [
     "clamp_max",
     "clamp_min",
     "clear_cache",
+    "clip",
     "clone",
+    "column_stack",
     "compile",
     "concat",
+    "concatenate",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "copysign",
     "cos",
     "cosh",
+    "cosine_similarity",
     "count_nonzero",
     "cross",
     "crosscheck",
@@ -369,6 +489,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "custom_op",
+    "default_dtype",
     "default_generator",
     "deg2rad",
     "det",
@@ -376,15 +497,21 @@ __all__ = [
     "diag",
     "diag_embed",
     "diagonal",
+    "diff",
     "div",
+    "divide",
     "dot",
     "double",
+    "dropout",
+    "dstack",
+    "e",
     "eager",
     "einsum",
     "empty",
     "empty_like",
     "enable_grad",
     "eq",
+    "equal",
     "erf",
     "erfc",
     "erfinv",
@@ -394,6 +521,8 @@ __all__ = [
     "explain",
     "expm1",
     "eye",
+    "finfo",
+    "fix",
     "flatten",
     "flip",
     "fliplr",
@@ -416,18 +545,28 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "ger",
+    "get_autocast_dtype",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "grad",
+    "greater",
+    "greater_equal",
+    "group_norm",
     "gt",
     "half",
+    "hardshrink",
     "hessian",
     "histc",
+    "hstack",
     "hypot",
+    "iinfo",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
     "index_select",
+    "inf",
     "inner",
     "int",
     "int8",
@@ -435,7 +574,12 @@ __all__ = [
     "int32",
     "int64",
     "inverse",
+    "is_autocast_enabled",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
+    "is_tensor",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
@@ -445,9 +589,12 @@ __all__ = [
     "jvp",
     "kron",
     "kthvalue",
+    "layer_norm",
     "le",
     "leaky_relu",
     "lerp",
+    "less",
+    "less_equal",
     "linalg",
     "linearize",
     "linspace",
@@ -482,8 +629,12 @@ __all__ = [
     "minimum",
     "mm",
     "mode",
+    "moveaxis",
+    "movedim",
     "mul",
+    "multiply",
     "mv",
+    "nan",
     "nan_to_num",
     "nanmean",
     "nanmedian",
@@ -491,17 +642,24 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "negative",
+    "newaxis",
     "nn",
     "no_grad",
     "nonzero",
     "norm",
+    "not_equal",
+    "numel",
     "ones",
     "ones_like",
     "outer",
+    "pairwise_distance",
     "permute",
     "persistent_cache",
+    "pi",
     "pinverse",
     "pow",
+    "prelu",
     "prod",
     "promote_types",
     "rad2deg",
@@ -511,15 +669,19 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "ravel",
     "reciprocal",
     "record",
     "relu",
     "remainder",
     "repeat_interleave",
     "reshape",
+    "result_type",
+    "rms_norm",
     "roll",
     "rot90",
     "round",
+    "row_stack",
     "rsqrt",
     "rules",
     "scatter",
@@ -527,9 +689,13 @@ __all__ = [
     "scatter_reduce",
     "searchsorted",
     "select",
+    "selu",
     "set_cache_size",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
+    "sgn",
+    "short",
     "sigmoid",
     "sign",
     "sin",
@@ -539,6 +705,7 @@ __all__ = [
     "softmax",
     "sort",
     "split",
+    "split_with_sizes",
     "sqrt",
     "square",
     "squeeze",
@@ -547,25 +714,34 @@ __all__ = [
     "std",
     "std_mean",
     "sub",
+    "subtract",
     "sum",
+    "swapaxes",
+    "swapdims",
     "t",
     "take",
     "take_along_dim",
     "tan",
     "tanh",
     "tensor",
+    "tensor_split",
     "tensordot",
+    "threshold",
     "tile",
     "topk",
     "trace",
     "transpose",
     "tril",
     "triu",
+    "true_divide",
     "trunc",
     "uint8",
     "unbind",
+    "unflatten",
     "unfold",
     "unique",
+    "unsafe_chunk",
+    "unsafe_split",
     "unsqueeze",
     "value_and_grad",
     "var",
@@ -573,6 +749,7 @@ __all__ = [
     "vecdot",
     "vjp",
     "vmap",
+    "vstack",
     "where",
     "xlogy",
     "zeros",
@@ -580,6 +757,9 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if not _TYPE_CHECKING:  # to type checkers an unknown name is an error
+    from .absent import missing as __getattr__  # noqa: F401
 
 _attach()
 _register()

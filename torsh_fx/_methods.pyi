@@ -13,7 +13,7 @@ class Methods:
     def add(self, b: Any, *, alpha: Any = 1) -> Tensor:
         """a + alpha·b, broadcasting."""
     def sub(self, b: Any, *, alpha: Any = 1) -> Tensor:
-        """a − alpha·b, broadcasting; two booleans, or one and a number, are an ArgumentTypeError."""
+        """a − alpha·b, broadcasting; a boolean, Tensor or number, is an ArgumentTypeError."""
     def mul(self, b: Any) -> Tensor:
         """a·b, broadcasting."""
     def div(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -180,6 +180,72 @@ class Methods:
         """x + value·tensor1·tensor2, broadcasting."""
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Tensor:
         """x + value·tensor1/tensor2, broadcasting."""
+    def allclose(
+        self, b: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
+    ) -> builtins.bool:
+        """Is ``isclose``, whose arguments and errors it has, true everywhere?  A Python bool: it reads the values."""
+    def equal(self, b: Tensor) -> builtins.bool:
+        """Have both one shape and the same elements?  A Python bool, so it reads them; NaN equals nothing."""
+    def isclose(
+        self, b: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
+    ) -> Tensor:
+        """|a − b| ≤ atol + rtol·|b| elementwise, in float64, broadcasting; infinities are close to themselves."""
+    def size(self, dim: builtins.int | None = None) -> Any:
+        """The shape, or one extent of it."""
+    def dim(self) -> builtins.int:
+        """Number of axes."""
+    def numel(self) -> builtins.int:
+        """Number of elements."""
+    def element_size(self) -> builtins.int:
+        """Bytes of one element."""
+    def stride(self, dim: builtins.int | None = None) -> Any:
+        """How many elements lie between neighbours along each axis, or one: of row-major storage, for views as well."""
+    def is_contiguous(self) -> builtins.bool:
+        """Always: storage is functional, strides do not show."""
+    def contiguous(self) -> Tensor:
+        """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
+    def is_same_size(self, other: Tensor) -> builtins.bool:
+        """Have both one shape?"""
+    def is_floating_point(self) -> builtins.bool:
+        """Is the dtype floating, and can it require a gradient?"""
+    def is_complex(self) -> builtins.bool:
+        """Never: there are no complex Tensors."""
+    def is_signed(self) -> builtins.bool:
+        """Can the dtype hold negative numbers?"""
+    def new_empty(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        """As ``new_zeros``: nothing here is uninitialised."""
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        """One number in a shape, by default of this dtype, which must hold it; errors are ``full``'s."""
+    def new_ones(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        """Ones of a shape, by default of this dtype; errors are ``ones``'s."""
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        """A Tensor with a copy of ``data``, by default of this dtype; errors are ``tensor``'s."""
+    def new_zeros(
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
+    ) -> Tensor:
+        """Zeros of a shape, by default of this dtype; errors are ``zeros``'s."""
+    def diff(
+        self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    ) -> Tensor:
+        """Differences of neighbours along an axis, n times."""
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """Axes at other places, the others in order, a view."""
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """``reshape`` to the shape of ``other``, a view.  Gradient: g reshaped back."""
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """Summed over the axes that broadcasting to x's shape would have added or stretched."""
+    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Parts along an axis, views: so many of nearly equal length, or cut at these indices."""
+    def unflatten(self, dim: builtins.int, sizes: Any) -> Tensor:
+        """One axis as several, a view; one of the extents may be −1."""
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, a view."""
     def view(self, *shape: Any) -> Tensor:
@@ -244,8 +310,6 @@ class Methods:
         """Gaussian error linear unit: exact (``"none"``) or the tanh form (``"tanh"``)."""
     def leaky_relu(self, negative_slope: builtins.float = 0.01) -> Tensor:
         """x where x > 0, else slope·x, in x's shape and dtype."""
-    def unfold(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-        """Sliding patches of [N, C, H, W] (or [C, H, W]) as columns, [N, C·kh·kw, L]."""
     def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
         """One element per index along ``dim``: for dim 0, out[i][j] = x[index[i][j]][j]."""
     def index_select(self, dim: builtins.int, index: Tensor) -> Tensor:
@@ -466,6 +530,46 @@ class Methods:
         """In-place ``square``: writes the result into this tensor and returns it."""
     def remainder_(self, b: Any) -> Tensor:
         """In-place ``remainder``: writes the result into this tensor and returns it."""
+    def floor_divide_(self, b: Any) -> Tensor:
+        """In-place ``floor_divide``: writes the result into this tensor and returns it."""
+    def acos_(self) -> Tensor:
+        """In-place ``acos``: writes the result into this tensor and returns it."""
+    def asin_(self) -> Tensor:
+        """In-place ``asin``: writes the result into this tensor and returns it."""
+    def atan_(self) -> Tensor:
+        """In-place ``atan``: writes the result into this tensor and returns it."""
+    def sinh_(self) -> Tensor:
+        """In-place ``sinh``: writes the result into this tensor and returns it."""
+    def cosh_(self) -> Tensor:
+        """In-place ``cosh``: writes the result into this tensor and returns it."""
+    def tan_(self) -> Tensor:
+        """In-place ``tan``: writes the result into this tensor and returns it."""
+    def log2_(self) -> Tensor:
+        """In-place ``log2``: writes the result into this tensor and returns it."""
+    def log10_(self) -> Tensor:
+        """In-place ``log10``: writes the result into this tensor and returns it."""
+    def sign_(self) -> Tensor:
+        """In-place ``sign``: writes the result into this tensor and returns it."""
+    def logical_and_(self, b: Any) -> Tensor:
+        """In-place ``logical_and``: writes the result into this tensor and returns it."""
+    def logical_or_(self, b: Any) -> Tensor:
+        """In-place ``logical_or``: writes the result into this tensor and returns it."""
+    def logical_xor_(self, b: Any) -> Tensor:
+        """In-place ``logical_xor``: writes the result into this tensor and returns it."""
+    def logical_not_(self) -> Tensor:
+        """In-place ``logical_not``: writes the result into this tensor and returns it."""
+    def eq_(self, b: Any) -> Tensor:
+        """In-place ``eq``: writes the result into this tensor and returns it."""
+    def ne_(self, b: Any) -> Tensor:
+        """In-place ``ne``: writes the result into this tensor and returns it."""
+    def lt_(self, b: Any) -> Tensor:
+        """In-place ``lt``: writes the result into this tensor and returns it."""
+    def le_(self, b: Any) -> Tensor:
+        """In-place ``le``: writes the result into this tensor and returns it."""
+    def gt_(self, b: Any) -> Tensor:
+        """In-place ``gt``: writes the result into this tensor and returns it."""
+    def ge_(self, b: Any) -> Tensor:
+        """In-place ``ge``: writes the result into this tensor and returns it."""
     def log1p_(self) -> Tensor:
         """In-place ``log1p``: writes the result into this tensor and returns it."""
     def expm1_(self) -> Tensor:
@@ -508,6 +612,10 @@ class Methods:
         """In-place ``clamp_max``: writes the result into this tensor and returns it."""
     def lerp_(self, end: Any, weight: Any) -> Tensor:
         """In-place ``lerp``: writes the result into this tensor and returns it."""
+    def deg2rad_(self) -> Tensor:
+        """In-place ``deg2rad``: writes the result into this tensor and returns it."""
+    def rad2deg_(self) -> Tensor:
+        """In-place ``rad2deg``: writes the result into this tensor and returns it."""
     def bitwise_not_(self) -> Tensor:
         """In-place ``bitwise_not``: writes the result into this tensor and returns it."""
     def bitwise_and_(self, b: Any) -> Tensor:
@@ -596,6 +704,8 @@ class Methods:
         """The floor_divide operator."""
     def __rfloordiv__(self, other: Any) -> Tensor:
         """The floor_divide operator, the other operand first."""
+    def __ifloordiv__(self, other: Any) -> Tensor:
+        """The floor_divide_ operator."""
     def __mod__(self, other: Any) -> Tensor:
         """The remainder operator."""
     def __rmod__(self, other: Any) -> Tensor:
@@ -616,22 +726,32 @@ class Methods:
         """The bitwise_and operator."""
     def __rand__(self, other: Any) -> Tensor:
         """The bitwise_and operator, the other operand first."""
+    def __iand__(self, other: Any) -> Tensor:
+        """The bitwise_and_ operator."""
     def __or__(self, other: Any) -> Tensor:
         """The bitwise_or operator."""
     def __ror__(self, other: Any) -> Tensor:
         """The bitwise_or operator, the other operand first."""
+    def __ior__(self, other: Any) -> Tensor:
+        """The bitwise_or_ operator."""
     def __xor__(self, other: Any) -> Tensor:
         """The bitwise_xor operator."""
     def __rxor__(self, other: Any) -> Tensor:
         """The bitwise_xor operator, the other operand first."""
+    def __ixor__(self, other: Any) -> Tensor:
+        """The bitwise_xor_ operator."""
     def __lshift__(self, other: Any) -> Tensor:
         """The bitwise_left_shift operator."""
     def __rlshift__(self, other: Any) -> Tensor:
         """The bitwise_left_shift operator, the other operand first."""
+    def __ilshift__(self, other: Any) -> Tensor:
+        """The bitwise_left_shift_ operator."""
     def __rshift__(self, other: Any) -> Tensor:
         """The bitwise_right_shift operator."""
     def __rrshift__(self, other: Any) -> Tensor:
         """The bitwise_right_shift operator, the other operand first."""
+    def __irshift__(self, other: Any) -> Tensor:
+        """The bitwise_right_shift_ operator."""
     def __lt__(self, other: Any) -> Tensor:
         """The lt operator."""
     def __le__(self, other: Any) -> Tensor:
@@ -656,12 +776,36 @@ class Methods:
         """``x[index]``: integers, slices, None, ..., integer arrays and boolean masks."""
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write ``value``, a number or Tensor, to the part of this tensor that ``index`` names."""
+    def __len__(self) -> builtins.int:
+        """The extent of the first axis."""
+    def __bool__(self) -> builtins.bool:
+        """Is its one element nonzero?"""
+    def __float__(self) -> builtins.float:
+        """The one element as a Python number."""
+    def __int__(self) -> builtins.int:
+        """The one element as a Python number, rounded towards 0."""
+    def __index__(self) -> builtins.int:
+        """The one integer or boolean as an index."""
+    def __format__(self, spec: str) -> str:
+        """A 0-d tensor as its number; others as they print, or, with a format, as their one element."""
     def __iter__(self) -> Iterator[Tensor]:
         """Over the positions of the first axis, as views."""
+    def __contains__(self, element: Any) -> builtins.bool:
+        """Is any element equal to that number, or to a Tensor that broadcasts?"""
+    def __reversed__(self) -> Tensor:
+        """The positions of the first axis in reverse order."""
+    def __complex__(self) -> complex:
+        """The one element as a Python number."""
+    def __round__(self, ndigits: builtins.int | None = None) -> Tensor:
+        """Every element rounded, halves to even."""
+    def __copy__(self) -> Tensor:
+        """Another tensor on the same storage, a leaf that requires grad if this one does."""
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
-        """A leaf of its own, with a copy of value and gradient."""
+        """A leaf of its own, with copies of value and gradient; what shared storage does so afterwards."""
     def __reduce__(self) -> Any:
-        """How to pickle it: value, flag and gradient."""
+        """How to pickle it: value, flag, gradient, and what the user has put on it."""
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
+        """What NumPy calls for ``np.sin(t)`` or ``array * t``: our function of that name, arrays as constants."""
     @property
     def T(self) -> Tensor:
         """All axes in reverse order, a view."""
@@ -692,5 +836,164 @@ class Methods:
         """This tensor as int32.  Gradient: g cast back."""
     def bool(self) -> Tensor:
         """This tensor as bool.  Gradient: g cast back."""
+    def byte(self) -> Tensor:
+        """This tensor as uint8.  Gradient: g cast back."""
+    def char(self) -> Tensor:
+        """This tensor as int8.  Gradient: g cast back."""
+    def short(self) -> Tensor:
+        """This tensor as int16.  Gradient: g cast back."""
     def cpu(self) -> Tensor:
         """This tensor on the CPU."""
+    def cuda(self, device: Any = None) -> Tensor:
+        """This tensor on a GPU, the first one or that of a number."""
+    @property
+    def is_cpu(self) -> builtins.bool:
+        """Is it on a CPU?"""
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Is it on a GPU?"""
+    @property
+    def is_sparse(self) -> builtins.bool:
+        """Never: there are no such Tensors."""
+    @property
+    def is_quantized(self) -> builtins.bool:
+        """Never: there are no such Tensors."""
+    def is_nonzero(self) -> builtins.bool:
+        """Is its one element nonzero?"""
+    @property
+    def nbytes(self) -> builtins.int:
+        """Bytes of all elements together."""
+    @property
+    def itemsize(self) -> builtins.int:
+        """Bytes of one element."""
+    def positive(self) -> Tensor:
+        """The tensor itself."""
+    @property
+    def real(self) -> Tensor:
+        """The tensor itself."""
+    @property
+    def H(self) -> Tensor:
+        """The last two axes exchanged, a view."""
+    @property
+    def mH(self) -> Tensor:
+        """The last two axes exchanged, a view."""
+    def adjoint(self) -> Tensor:
+        """The last two axes exchanged, a view."""
+    def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
+        """Slices of length ``size``, ``step`` apart, along an axis, each along a new last axis; a view."""
+    def absolute(self) -> Tensor:
+        """Absolute value."""
+    def absolute_(self) -> Tensor:
+        """In-place ``abs``: writes the result into this tensor and returns it."""
+    def arccos(self) -> Tensor:
+        """Inverse cosine."""
+    def arccos_(self) -> Tensor:
+        """In-place ``acos``: writes the result into this tensor and returns it."""
+    def arccosh(self) -> Tensor:
+        """Inverse hyperbolic cosine; NaN below 1."""
+    def arccosh_(self) -> Tensor:
+        """In-place ``acosh``: writes the result into this tensor and returns it."""
+    def arcsin(self) -> Tensor:
+        """Inverse sine."""
+    def arcsin_(self) -> Tensor:
+        """In-place ``asin``: writes the result into this tensor and returns it."""
+    def arcsinh(self) -> Tensor:
+        """Inverse hyperbolic sine."""
+    def arcsinh_(self) -> Tensor:
+        """In-place ``asinh``: writes the result into this tensor and returns it."""
+    def arctan(self) -> Tensor:
+        """Inverse tangent."""
+    def arctan_(self) -> Tensor:
+        """In-place ``atan``: writes the result into this tensor and returns it."""
+    def arctan2(self, b: Any) -> Tensor:
+        """Angle of the point (x, y), in [−π, π]."""
+    def arctan2_(self, b: Any) -> Tensor:
+        """In-place ``atan2``: writes the result into this tensor and returns it."""
+    def arctanh(self) -> Tensor:
+        """Inverse hyperbolic tangent; ±inf at ±1, NaN outside."""
+    def arctanh_(self) -> Tensor:
+        """In-place ``atanh``: writes the result into this tensor and returns it."""
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        """Limit to [min, max]: numbers or Tensors; NaN passes."""
+    def clip_(self, min: Any = None, max: Any = None) -> Tensor:
+        """In-place ``clamp``: writes the result into this tensor and returns it."""
+    def divide(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """a/b, true division also for integers, which are cast to the default dtype first."""
+    def divide_(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place ``div``: writes the result into this tensor and returns it."""
+    def true_divide(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """a/b, true division also for integers, which are cast to the default dtype first."""
+    def true_divide_(self, b: Any, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place ``div``: writes the result into this tensor and returns it."""
+    def fix(self) -> Tensor:
+        """x rounded towards 0."""
+    def fix_(self) -> Tensor:
+        """In-place ``trunc``: writes the result into this tensor and returns it."""
+    def multiply(self, b: Any) -> Tensor:
+        """a·b, broadcasting."""
+    def multiply_(self, b: Any) -> Tensor:
+        """In-place ``mul``: writes the result into this tensor and returns it."""
+    def subtract(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """a − alpha·b, broadcasting; a boolean, Tensor or number, is an ArgumentTypeError."""
+    def subtract_(self, b: Any, *, alpha: Any = 1) -> Tensor:
+        """In-place ``sub``: writes the result into this tensor and returns it."""
+    def negative(self) -> Tensor:
+        """−x, in x's shape and dtype; booleans are an ArgumentTypeError."""
+    def negative_(self) -> Tensor:
+        """In-place ``neg``: writes the result into this tensor and returns it."""
+    def sgn(self) -> Tensor:
+        """Sign: -1, 0 or 1; 0 for NaN."""
+    def sgn_(self) -> Tensor:
+        """In-place ``sign``: writes the result into this tensor and returns it."""
+    def greater(self, b: Any) -> Tensor:
+        """a > b, elementwise."""
+    def greater_(self, b: Any) -> Tensor:
+        """In-place ``gt``: writes the result into this tensor and returns it."""
+    def greater_equal(self, b: Any) -> Tensor:
+        """a >= b, elementwise."""
+    def greater_equal_(self, b: Any) -> Tensor:
+        """In-place ``ge``: writes the result into this tensor and returns it."""
+    def less(self, b: Any) -> Tensor:
+        """a < b, elementwise."""
+    def less_(self, b: Any) -> Tensor:
+        """In-place ``lt``: writes the result into this tensor and returns it."""
+    def less_equal(self, b: Any) -> Tensor:
+        """a <= b, elementwise."""
+    def less_equal_(self, b: Any) -> Tensor:
+        """In-place ``le``: writes the result into this tensor and returns it."""
+    def not_equal(self, b: Any) -> Tensor:
+        """a != b, elementwise."""
+    def not_equal_(self, b: Any) -> Tensor:
+        """In-place ``ne``: writes the result into this tensor and returns it."""
+    def ger(self, b: Tensor) -> Tensor:
+        """Every product of an element of a vector with one of another, [m] and [n] give [m, n]."""
+    def moveaxis(self, source: Any, destination: Any) -> Tensor:
+        """Axes at other places, the others in order, a view."""
+    def ravel(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
+        """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis."""
+    def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself."""
+    def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself."""
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """At most ``chunks`` slices of equal size along ``dim`` (the last may be smaller), views."""
+    def unsafe_split(self, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Slices along ``dim``, views: of one size (the last may be smaller), or of the sizes listed."""
+    def split_with_sizes(self, split_size_or_sections: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
+        """Slices along ``dim``, views: of one size (the last may be smaller), or of the sizes listed."""
+    def view_as(self, other: Tensor) -> Tensor:
+        """``reshape`` to the shape of ``other``, a view.  Gradient: g reshaped back."""
+    def broadcast_to(self, *shape: Any) -> Tensor:
+        """Broadcast to a shape, right-aligned, a view; −1 keeps an extent of x."""
+    def nelement(self) -> builtins.int:
+        """Number of elements."""
+    def ndimension(self) -> builtins.int:
+        """Number of axes."""
+    def conj(self) -> Tensor:
+        """The tensor itself."""
+    def conj_physical(self) -> Tensor:
+        """The tensor itself."""
+    def resolve_conj(self) -> Tensor:
+        """The tensor itself."""
+    def resolve_neg(self) -> Tensor:
+        """The tensor itself."""

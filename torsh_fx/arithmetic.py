@@ -56,19 +56,21 @@ def common(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
         da, db = a.dtype, b.dtype
         if da == db:
             return a, b
+    dtype = common_dtype(op, a, b)
+    x, y = (filled(v, dtype, op=op) if is_number(v) else cast(operand(op, v), dtype) for v in (a, b))
+    return x, y
+
+
+def common_dtype(op: str, a: Any, b: Any) -> Any:
+    """PyTorch's result dtype of two operands, one of which may be a number."""
     if is_number(a) and is_number(b):
         raise ArgumentTypeError(f"[{op}] needs at least one Tensor, got two numbers")
     if is_number(b):
-        a = operand(op, a)
-        dtype = with_number(a.dtype, as_number(b))
-        return cast(a, dtype), filled(b, dtype, op=op)
+        return with_number(operand(op, a).dtype, as_number(b))
     if is_number(a):
-        b = operand(op, b)
-        dtype = with_number(b.dtype, as_number(a))
-        return filled(a, dtype, op=op), cast(b, dtype)
-    a, b = operand(op, a), operand(op, b)
-    dtype = result_type(((a.dtype, a.ndim > 0), (b.dtype, b.ndim > 0)))
-    return cast(a, dtype), cast(b, dtype)
+        return with_number(operand(op, b).dtype, as_number(a))
+    x, y = operand(op, a), operand(op, b)
+    return result_type(((x.dtype, x.ndim > 0), (y.dtype, y.ndim > 0)))
 
 
 def filled(value: Any, dtype: Any, shape: tuple[int, ...] = (), op: str = "full") -> Tensor:
@@ -123,7 +125,7 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
         [4.0, 5.0]
     """
     if alpha != 1:
-        b = _scaled(b, alpha)
+        b = _scaled("add", a, b, alpha)
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_ADD_SCALAR, a, b)
     if is_number(a) and isinstance(b, Tensor):
@@ -131,13 +133,21 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
     return apply(_ADD, *common("add", a, b))
 
 
-def _scaled(b: Any, alpha: Any) -> Any:
-    return as_number(b) * as_number(alpha) if is_number(b) and is_number(alpha) else mul(b, alpha)
+def _scaled(op: str, a: Any, b: Any, alpha: Any) -> Any:
+    """alpha·b, which does not change the dtype that a + b has."""
+    if not is_number(alpha):
+        return mul(b, alpha)
+    dtype, factor = common_dtype(op, a, b), as_number(alpha)
+    if not is_floating(dtype) and not isinstance(factor, int):
+        raise ArgumentTypeError(f"[{op}] alpha must be an integer where the result is {dtype}, got {alpha}")
+    if is_number(b):
+        return as_number(b) * factor if dtype != bool_ else bool(as_number(b) * factor)
+    return cast(mul(cast(operand(op, b), dtype), factor), dtype)
 
 
 @docs.shared(docs.ADDITION)
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
-    """a − alpha·b, broadcasting; two booleans, or one and a number, are an ArgumentTypeError.
+    """a − alpha·b, broadcasting; a boolean, Tensor or number, is an ArgumentTypeError.
 
     Gradient: (g, −alpha·g), summed over axes an operand was broadcast along.
     Source: ``rules.sub``, for a number ``rules.add_scalar``.
@@ -146,10 +156,10 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Tensor:
         [0, 1]
     """
     for x in (a, b):
-        if isinstance(x, Tensor) and x.dtype == bool:
+        if isinstance(x, (bool, np.bool_)) or (isinstance(x, Tensor) and x.dtype == bool):
             raise ArgumentTypeError("[sub] booleans cannot be subtracted; use logical_xor or logical_not")
     if alpha != 1:
-        b = _scaled(b, alpha)
+        b = _scaled("sub", a, b, alpha)
     if is_number(b) and isinstance(a, Tensor):
         return scalar_op(_ADD_SCALAR, a, -as_number(b))
     if is_number(a) and isinstance(b, Tensor):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .arithmetic import abs, add, cast, clamp, common, div, mul, ne, operand, pow, sign, sqrt, sub, where
+from .autocasting import in_float32
 from .dtypes import is_floating
 from .functional import _number
 from .known import quick
@@ -40,6 +41,7 @@ def _length(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
 
 
 @quick
+@in_float32
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine of the angle between x1 and x2 along ``dim``, each length at least eps.
 
@@ -76,6 +78,7 @@ def _unit(x: Tensor, axis: int, least: float) -> Tensor:
     return div(x, apply(OPS["graft"], length, clamp(length.detach(), min=least)))
 
 
+@in_float32
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """p-norm of x1 − x2 + eps along the last axis.
 
@@ -104,6 +107,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 @quick
+@in_float32
 def normalize(x: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
     """x over its p-norm along ``dim``, a norm of at least eps.
 

@@ -5,7 +5,9 @@ Dtypes are NumPy's, so JAX and NumPy take them as they are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
@@ -42,6 +44,26 @@ def set_default_dtype(dtype: Any) -> None:
     if not is_floating(wanted):
         raise ArgumentTypeError(f"the default dtype must be floating, got {wanted}")
     _default[0] = wanted
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: Any) -> Iterator[None]:
+    """``set_default_dtype`` for a block, or as decorator for a function; what was set before comes back.
+
+    Raises:
+        ArgumentTypeError: the dtype is not floating.
+
+    Example:
+        >>> with default_dtype(float64):
+        ...     get_default_dtype().name
+        'float64'
+    """
+    before = get_default_dtype()
+    set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        set_default_dtype(before)
 
 
 def as_dtype(dtype: Any) -> DType:

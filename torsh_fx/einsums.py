@@ -6,6 +6,7 @@ import string
 from typing import Any
 
 from .arithmetic import operand
+from .autocasting import narrow
 from .rearranging import diagonal
 from .reducing import matmul
 from .reducing import sum as sum_of
@@ -16,6 +17,7 @@ from .tensor import Tensor
 _LETTERS = set(string.ascii_letters)
 
 
+@narrow
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sum of products by letters: ``"ij,jk->ik"`` is the matrix product.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import docs
 from .arithmetic import cast, fitting, is_number, operand, relu, sigmoid, tanh, where
+from .autocasting import in_float32, narrow
 from .dtypes import float64, int64, is_floating
 from .graph import Guard, caller_line
 from .indexing import gather
@@ -102,6 +103,7 @@ def _constant_operand(op: str, name: str, value: Any, x: Tensor, shape: tuple[in
 
 
 @quick
+@narrow
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias: x [..., in], weight [out, in] (or [in]), bias [out] (or []), one dtype.
 
@@ -125,6 +127,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @quick
+@in_float32
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """Squared difference, (input − target)², averaged, summed or elementwise.
 
@@ -150,6 +153,7 @@ def _reduce(op: str, x: Tensor, reduction: str) -> Tensor:
     return mean(x) if reduction == "mean" else sum(x)
 
 
+@in_float32
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -227,6 +231,7 @@ def _classes_are_known(op: str, target: Tensor, classes: int, ignored: int | Non
     return not here().tapes  # a replay may bring others
 
 
+@in_float32
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -389,7 +394,7 @@ def _convolution(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_convolution(name, n)
-    return quick(conv)
+    return quick(narrow(conv))
 
 
 def _transposed(name: str, n: int) -> Callable[..., Tensor]:
@@ -409,7 +414,7 @@ def _transposed(name: str, n: int) -> Callable[..., Tensor]:
 
     conv.__name__ = conv.__qualname__ = name
     conv.__doc__ = docs.of_transposed(name, n)
-    return quick(conv)
+    return quick(narrow(conv))
 
 
 def _convolve(name: str, n: int, x: Any, w: Any, bias: Tensor | None, params: dict[str, Any]) -> Tensor:

@@ -143,9 +143,13 @@ def forms(*functions: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]
     return {f"{f.__name__}_": _writer(f"{f.__name__}_", f) for f in functions}
 
 
+_ARITHMETIC = (
+    "acos asin atan sinh cosh tan log2 log10 sign logical_and logical_or logical_xor logical_not eq ne lt le gt ge"
+)
 _ELEMENTARY = (
-    "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc atan2 hypot xlogy copysign fmod frac nan_to_num clamp_min "
-    "clamp_max lerp bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
+    "log1p expm1 exp2 erf erfc erfinv asinh acosh atanh sinc atan2 hypot xlogy copysign fmod frac nan_to_num "
+    "clamp_min clamp_max lerp deg2rad rad2deg bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
+    "bitwise_right_shift"
 )
 
 FORMS = forms(
@@ -173,6 +177,8 @@ FORMS = forms(
     arithmetic.trunc,
     arithmetic.square,
     arithmetic.remainder,
+    arithmetic.floor_divide,
+    *(getattr(arithmetic, name) for name in _ARITHMETIC.split()),
     *(getattr(elementary, name) for name in _ELEMENTARY.split()),
 )
 FORMS.update({f.__name__: f for f in (copy_, fill_, zero_, addcmul_, addcdiv_)})

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import random
 from .arithmetic import add, cast, div, eq, ge, mul, operand, where
+from .autocasting import narrow, widest
 from .creation import arange
 from .distances import _length
 from .dtypes import float32, get_default_dtype, int64, is_floating
@@ -124,6 +125,7 @@ def _shorten(index: Tensor, weight: Tensor, most: float, p: float) -> None:
         weight.mul_(where(used & (norm > most), most / (norm + 1e-7), 1.0))
 
 
+@widest
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """out[..., k] = Σᵢⱼ input1[..., i]·weight[k, i, j]·input2[..., j] + bias[k].
 
@@ -157,6 +159,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return out if bias is None else add(out, _constant_operand("bilinear", "bias", bias, out, (k,)))
 
 
+@narrow
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from .arithmetic import abs, cast, is_number, maximum, operand, where
+from .autocasting import in_float32, widest
 from .creation import eye
 from .dtypes import as_dtype, int64, is_floating
 from .products import cross as _cross
@@ -491,6 +492,7 @@ def _as_floating(op: str, x: Any, dtype: Any) -> Tensor:
     return t
 
 
+@in_float32
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The p-norm (Σ|x|^p)^(1/p) over ``dim`` (all axes if None); p = ±inf the extreme |x|, p = 0 a count.
 
@@ -516,6 +518,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
 _MATRIX_ORDERS = ("fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2)
 
 
+@in_float32
 def matrix_norm(
     A: Tensor,
     ord: Any = "fro",
@@ -571,6 +574,7 @@ def abs_of(number: float) -> float:
     return -number if number < 0 else number
 
 
+@in_float32
 def norm(
     A: Tensor,
     ord: Any = None,
@@ -602,6 +606,7 @@ def norm(
     return matrix_norm(t, ord, axes, keepdim)
 
 
+@in_float32
 def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The p-norm of the elements over ``dim`` (all axes if None); "fro" is p = 2, "nuc" that of matrices.
 
@@ -629,6 +634,7 @@ def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = Fals
 norm_of.__name__ = norm_of.__qualname__ = "norm"
 
 
+@widest
 def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     """Cross product along an axis of extent 3, the last by default; the others broadcast.
 

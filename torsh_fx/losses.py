@@ -24,6 +24,7 @@ from .arithmetic import (
     sub,
     where,
 )
+from .autocasting import in_float32
 from .distances import cosine_similarity as cosine_similarity
 from .distances import pairwise_distance
 from .dtypes import int64, is_floating
@@ -75,6 +76,7 @@ def _weighted(op: str, loss: Tensor, weight: Any) -> Tensor:
 
 
 @quick
+@in_float32
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input − target|, averaged, summed or elementwise; with a weight its mean is over the weights' sum.
 
@@ -101,6 +103,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tens
 
 
 @quick
+@in_float32
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -125,6 +128,7 @@ def huber_loss(
 
 
 @quick
+@in_float32
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """½d²/beta where |d| < beta, else |d| − ½beta, for d = input − target; ``l1_loss`` for beta 0.
 
@@ -147,6 +151,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return _reduce("smooth_l1_loss", loss, reduction)
 
 
+@in_float32
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -174,6 +179,7 @@ def binary_cross_entropy(
 
 
 @quick
+@in_float32
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -210,6 +216,7 @@ def binary_cross_entropy_with_logits(
 
 
 @quick
+@in_float32
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target·(ln target − input) for log-probabilities input; e^target·(target − input) with ``log_target``.
 
@@ -237,6 +244,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return _reduce("kl_div", loss, reduction)
 
 
+@in_float32
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -271,6 +279,7 @@ def cosine_embedding_loss(
     return _reduce(op, add(where(t == 1, sub(1, cosine), 0.0), where(t == -1, apart, 0.0)), reduction)
 
 
+@in_float32
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -293,6 +302,7 @@ def margin_ranking_loss(
     return _reduce(op, clamp(loss, min=0), reduction)
 
 
+@in_float32
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin − input) where it is −1.
 
@@ -313,6 +323,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return _reduce(op, add(where(t != 1, apart, 0.0), where(t != -1, x, 0.0)), reduction)
 
 
+@in_float32
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """ln(1 + e^(−target·input)), without overflow.
 
@@ -330,6 +341,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     return _reduce("soft_margin_loss", neg(logsigmoid(mul(*_pair("soft_margin_loss", input, target)))), reduction)
 
 
+@in_float32
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -358,6 +370,7 @@ def multilabel_soft_margin_loss(
     return _reduce(op, mean(_weighted(op, loss, weight), -1), reduction)
 
 
+@in_float32
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -411,6 +424,7 @@ def multi_margin_loss(
     return _reduce(op, sum(loss, -1) / classes, reduction)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -455,6 +469,7 @@ def triplet_margin_loss(
     return _reduce(op, clamp(sub(add(near, least), far), min=0), reduction)
 
 
+@in_float32
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -496,6 +511,7 @@ def poisson_nll_loss(
     return _reduce(op, loss, reduction)
 
 
+@in_float32
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from . import (
+    agreeing,
     arithmetic,
     counting,
     creation,
     elementary,
+    facts,
     functional,
+    imitating,
     indexing,
     inplace,
+    joining,
     linalg,
     ordering,
     products,
+    protocols,
     rearranging,
     reducing,
     scans,
     scattering,
     shaping,
     statistics,
+    ufuncs,
     writers,
 )
-from .dtypes import bfloat16, bool_, float16, float32, float64, int32, int64
+from .absent import ABSENT, Absent
+from .aliases import ALIASES
+from .dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .known import known, known_scalar
-from .rules import ArgumentTypeError, AutogradError, OutOfRangeError
+from .rules import ArgumentTypeError, OutOfRangeError
 from .rules.kinds import shown
 from .rules.op import OPS
 from .setitem import setitem
@@ -45,12 +55,19 @@ _NAMES = {
         "bitwise_xor bitwise_left_shift bitwise_right_shift atan2 hypot logaddexp logaddexp2 xlogy copysign fmod frac "
         "deg2rad rad2deg nan_to_num clamp_min clamp_max lerp addcmul addcdiv"
     ),
+    agreeing: "allclose equal isclose",
+    facts: (
+        "size dim numel element_size stride is_contiguous contiguous is_same_size is_floating_point is_complex "
+        "is_signed"
+    ),
+    imitating: "new_empty new_full new_ones new_tensor new_zeros",
+    joining: "diff movedim reshape_as sum_to_size tensor_split unflatten",
     shaping: (
         "reshape view permute transpose t expand expand_as unsqueeze squeeze flatten narrow select split chunk "
         "unbind flip"
     ),
     reducing: "sum mean max min amax amin argmax argmin any all matmul logsumexp log_softmax softmax",
-    functional: "gelu leaky_relu unfold",
+    functional: "gelu leaky_relu",
     indexing: "gather index_select masked_fill",
     counting: "argwhere bincount histc nonzero unique",
     linalg: "cholesky det logdet matrix_power norm_of slogdet",
@@ -71,8 +88,10 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = tuple(
 
 def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
     def method(self: Tensor, other: Any) -> Tensor:
+        if isinstance(other, np.ndarray):
+            other = ufuncs.constant(other)
         if not isinstance(other, Tensor) and not arithmetic.is_number(other) and not hasattr(other, "aval"):
-            if hasattr(other, "__array_interface__") or isinstance(other, (str, list, tuple, dict)) or other is None:
+            if isinstance(other, (str, list, tuple, dict)) or other is None:
                 raise ArgumentTypeError(
                     f"[{function.__name__}] expected a Tensor or a number, got {type(other).__name__}"
                     + ("; make it one with torsh_fx.tensor(...)" if not isinstance(other, (str, type(None))) else "")
@@ -151,6 +170,8 @@ _COMPARE = ("lt", "le", "gt", "ge")
 
 def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, Any], Tensor]:
     def method(self: Tensor, other: Any) -> Tensor:
+        if isinstance(other, np.ndarray):
+            other = ufuncs.constant(other)
         # `x in [a, b]` and `x == None` ask strangers too; they are just not equal.
         if not isinstance(other, Tensor) and not arithmetic.is_number(other) and not hasattr(other, "aval"):
             return answer  # type: ignore[return-value]
@@ -163,13 +184,6 @@ def _equal(function: Callable[..., Tensor], answer: bool) -> Callable[[Tensor, A
 def _positive(self: Tensor) -> Tensor:
     """The tensor itself."""
     return self
-
-
-def _iterate(self: Tensor) -> Iterator[Tensor]:
-    """Over the positions of the first axis, as views."""
-    if self.ndim == 0:
-        raise ArgumentTypeError("a 0-d tensor cannot be iterated over")
-    return iter(shaping.unbind(self))
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -203,35 +217,33 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return arithmetic.where(condition, self, other)
 
 
+def _is_on(platform: str) -> Callable[[Tensor], bool]:
+    def fact(self: Tensor) -> bool:
+        devices = getattr(self.device, "device_set", (self.device,))
+        return all(d.platform == platform for d in devices)
+
+    fact.__doc__ = f"Is it on a {platform.upper()}?"
+    return fact
+
+
+def _never(self: Tensor) -> bool:
+    """Never: there are no such Tensors."""
+    return False
+
+
+def _nonzero_itself(self: Tensor) -> bool:
+    """Is its one element nonzero?"""
+    return bool(self)
+
+
+def _cuda(self: Tensor, device: Any = None) -> Tensor:
+    """This tensor on a GPU, the first one or that of a number."""
+    return creation.to(self, device=f"cuda:{device or 0}" if device is None or isinstance(device, int) else device)
+
+
 def _cpu(self: Tensor) -> Tensor:
     """This tensor on the CPU."""
     return creation.to(self, device="cpu")
-
-
-def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A leaf of its own, with a copy of value and gradient."""
-    if not self.is_leaf:
-        raise AutogradError("only leaves can be deep-copied; detach() or clone() this result")
-    out = creation.tensor(self)
-    memo[id(self)] = out
-    if self.requires_grad:
-        out.requires_grad_()
-    if self.grad is not None:
-        out.grad = creation.tensor(self.grad)
-    return out
-
-
-def _pickled(self: Tensor) -> Any:
-    """How to pickle it: value, flag and gradient."""
-    grad = None if self.grad is None else self.grad.detach().numpy()
-    return _unpickled, (self.detach().numpy(), self.requires_grad, grad)
-
-
-def _unpickled(value: Any, requires_grad: bool, grad: Any) -> Tensor:
-    out = creation.tensor(value, requires_grad=requires_grad)
-    if grad is not None:
-        out.grad = creation.tensor(grad)
-    return out
 
 
 def members() -> dict[str, Any]:
@@ -242,9 +254,9 @@ def members() -> dict[str, Any]:
         found[f"__r{name}__"] = _operator(function, reflected=True)
         if name in _ROWS:
             found[f"__{name}__"] = _quick(name, found[f"__{name}__"])
-        if name in ("add", "mul"):  # numbers commute; of tensors, only subclasses come here
+        if name in ("add", "mul"):  # numbers commute
             found[f"__r{name}__"] = _quick(name, found[f"__r{name}__"])
-        in_place = {"truediv": "div_", "mod": "remainder_"}.get(name, f"{name}_")
+        in_place = {"truediv": "div_", "mod": "remainder_", "floordiv": "floor_divide_"}.get(name, f"{name}_")
         if in_place in inplace.FORMS:
             found[f"__i{name}__"] = _operator(inplace.FORMS[in_place])
             if name in _ROWS and name != "truediv":
@@ -252,9 +264,10 @@ def members() -> dict[str, Any]:
     for name, function in _LOGIC.items():
         found[f"__{name}__"] = _operator(function)
         found[f"__r{name}__"] = _operator(function, reflected=True)
+        found[f"__i{name}__"] = _operator(inplace.FORMS[f"{function.__name__}_"])
     for name in _COMPARE:
         found[f"__{name}__"] = _operator(getattr(arithmetic, name))
-    return found | {
+    found |= {
         "__eq__": _equal(arithmetic.eq, False),
         "__ne__": _equal(arithmetic.ne, True),
         "__neg__": arithmetic.neg,
@@ -263,9 +276,21 @@ def members() -> dict[str, Any]:
         "__invert__": elementary.bitwise_not,
         "__getitem__": indexing.getitem,
         "__setitem__": setitem,
-        "__iter__": _iterate,
-        "__deepcopy__": _deepcopy,
-        "__reduce__": _pickled,
+        "__len__": protocols.length,
+        "__bool__": protocols.truth,
+        "__float__": protocols.as_float,
+        "__int__": protocols.as_int,
+        "__index__": protocols.as_index,
+        "__format__": protocols.formatted,
+        "__iter__": protocols.iterate,
+        "__contains__": protocols.contains,
+        "__reversed__": protocols.backwards,
+        "__complex__": protocols.as_complex,
+        "__round__": protocols.rounded,
+        "__copy__": protocols.shallow,
+        "__deepcopy__": protocols.deep,
+        "__reduce__": protocols.pickled,
+        "__array_ufunc__": ufuncs.array_ufunc,
         "T": property(_transposed),
         "mT": property(_matrix_transposed),
         "to": creation.to,
@@ -280,11 +305,33 @@ def members() -> dict[str, Any]:
         "long": _caster(int64, "long"),
         "int": _caster(int32, "int"),
         "bool": _caster(bool_, "bool"),
+        "byte": _caster(uint8, "byte"),
+        "char": _caster(int8, "char"),
+        "short": _caster(int16, "short"),
         "cpu": _cpu,
+        "cuda": _cuda,
+        "is_cpu": property(_is_on("cpu")),
+        "is_cuda": property(_is_on("gpu")),
+        "is_sparse": property(_never),
+        "is_quantized": property(_never),
+        "is_nonzero": _nonzero_itself,
+        "nbytes": property(facts.nbytes),
+        "itemsize": property(facts.element_size),
+        "positive": _positive,
+        "real": property(_positive),
+        "H": property(_matrix_transposed),
+        "mH": property(_matrix_transposed),
+        "adjoint": _matrix_transposed,
+        "unfold": joining.sliding,
     }
+    for alias, name in ALIASES.items():
+        found.update({alias + form: found[name + form] for form in ("", "_") if name + form in found})
+    return found
 
 
 def attach() -> None:
     """Give Tensor its methods; called once, at import.  ``_methods.pyi`` declares them to type checkers."""
     for name, member in members().items():
         setattr(Tensor, name, member)
+    for name, advice in ABSENT.items():
+        setattr(Tensor, name, Absent(name, advice))

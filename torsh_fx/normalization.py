@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .arithmetic import cast, is_number, operand, rsqrt
-from .dtypes import is_floating
+from .autocasting import in_float32
+from .dtypes import is_floating, promote_types
 from .known import quick
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.kinds import integer_of, shown
@@ -63,6 +65,7 @@ def _features(op: str, x: Any, normalized_shape: Any) -> tuple[Tensor, tuple[int
 
 
 @quick
+@in_float32
 def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -90,6 +93,7 @@ def layer_norm(
 
 
 @quick
+@in_float32
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x/√(mean(x²) + eps)·weight over the last axes; without ``eps`` the dtype's rounding step.
 
@@ -120,6 +124,7 @@ def _channels(op: str, x: Any, least: int = 2) -> Tensor:
 
 
 @quick
+@in_float32
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -179,6 +184,8 @@ def batch_norm(
         ArgumentValueError: one value a channel in training, or no running statistics without.
         ArgumentTypeError: the input is not floating, or a parameter has the wrong type.
 
+    The result has the input's dtype, also where weight and bias are wider, as in mixed precision.
+
     Gradient: that of ``rules.standardize`` in training; else g·weight/√(running_var + eps).
     Source: ``rules.standardize``; Ioffe and Szegedy, arXiv 1502.03167.
     Example:
@@ -186,7 +193,7 @@ def batch_norm(
         [[-1.0], [1.0]]
     """
     op = "batch_norm"
-    t = _channels(op, input)
+    t, given = _widened(_channels(op, input), weight, bias)
     channels = t.shape[1]
     _flag(op, "training", training)
     momentum, eps = _number(op, "momentum", momentum), _number(op, "eps", eps)
@@ -196,14 +203,20 @@ def batch_norm(
         if running is None:
             raise ArgumentValueError(f"[{op}] without training the running statistics are needed")
         mean, var = (reshape(cast(r, t.dtype), *layout) for r in running)
-        return _scaled(op, (t - mean) * rsqrt(var + eps), weight, bias, (channels,), layout)
+        return cast(_scaled(op, (t - mean) * rsqrt(var + eps), weight, bias, (channels,), layout), given)
     dims = (0, *range(2, t.ndim))
     if t.numel() // max(channels, 1) == 1:
         raise ArgumentValueError(f"[{op}] training needs more than 1 value a channel, got shape {list(t.shape)}")
     if running is not None:
         _move(running, t, dims, momentum)
     out = apply(OPS["standardize"], t, dims=dims, eps=eps)
-    return _scaled(op, out, weight, bias, (channels,), layout)
+    return cast(_scaled(op, out, weight, bias, (channels,), layout), given)
+
+
+def _widened(x: Tensor, *parameters: Any) -> tuple[Tensor, Any]:
+    """x as wide as its parameters, and the dtype it had."""
+    dtypes = [p.dtype for p in parameters if isinstance(p, Tensor)]
+    return cast(x, functools.reduce(promote_types, dtypes, x.dtype)), x.dtype
 
 
 def _flag(op: str, name: str, value: Any) -> None:
@@ -260,11 +273,11 @@ def instance_norm(
         [[[-1.0, 1.0]]]
     """
     op = "instance_norm"
-    t = _channels(op, input, 3)
+    t, given = _widened(_channels(op, input, 3), weight, bias)
     channels = t.shape[1]
     _flag(op, "use_input_stats", use_input_stats)
     if not use_input_stats:
-        return batch_norm(t, running_mean, running_var, weight, bias, False, momentum, eps)
+        return cast(batch_norm(t, running_mean, running_var, weight, bias, False, momentum, eps), given)
     momentum, eps = _number(op, "momentum", momentum), _number(op, "eps", eps)
     running = _running(op, running_mean, running_var, channels)
     dims = tuple(range(2, t.ndim))
@@ -273,4 +286,4 @@ def instance_norm(
     if running is not None:
         _move(running, t, dims, momentum)
     out = apply(OPS["standardize"], t, dims=dims, eps=eps)
-    return _scaled(op, out, weight, bias, (channels,), (1, channels, *(1,) * (t.ndim - 2)))
+    return cast(_scaled(op, out, weight, bias, (channels,), (1, channels, *(1,) * (t.ndim - 2))), given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arithmetic import cast, mul, operand
+from .autocasting import in_float32, narrow, widest
 from .rearranging import roll
 from .reducing import matmul
 from .reducing import sum as sum_of
@@ -35,6 +36,7 @@ def _fit(op: str, x: Tensor, y: Tensor, i: int, j: int) -> None:
         )
 
 
+@narrow
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """Product of two matrices, [m, k]·[k, n].
 
@@ -51,6 +53,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     return matmul(*_of_rank("mm", a, b, ("m", "k"), ("k", "n")))
 
 
+@narrow
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """Products of matrices one by one, [batch, m, k]·[batch, k, n]; the batch does not broadcast.
 
@@ -70,6 +73,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     return matmul(x, y)
 
 
+@narrow
 def mv(a: Tensor, v: Tensor) -> Tensor:
     """Product of a matrix and a vector, [m, k]·[k].
 
@@ -86,6 +90,7 @@ def mv(a: Tensor, v: Tensor) -> Tensor:
     return matmul(*_of_rank("mv", a, v, ("m", "k"), ("k",)))
 
 
+@widest
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Scalar product of two vectors of one length.
 
@@ -104,6 +109,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return matmul(x, y)
 
 
+@narrow
 def inner(a: Tensor, b: Tensor) -> Tensor:
     """Scalar products along the last axes, [..., n] and [*, n] give [..., *]; with a 0-d operand a product.
 
@@ -143,6 +149,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return mul(unsqueeze(x, 1), y)
 
 
+@narrow
 def vecdot(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     """Scalar products along ``dim``; the other axes broadcast.
 
@@ -159,6 +166,7 @@ def vecdot(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     return sum_of(mul(operand("vecdot", a), operand("vecdot", b)), dim)
 
 
+@widest
 def cross(a: Tensor, b: Tensor, *, dim: int | None = None) -> Tensor:
     """Cross product along an axis of extent 3; the other axes broadcast.
 
@@ -207,6 +215,7 @@ def kron(a: Tensor, b: Tensor) -> Tensor:
     return reshape(product, *(i * j for i, j in zip(left, right, strict=True)))
 
 
+@widest
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over axes of a paired with axes of b: the last ``dims`` with the first, or two lists.
 
@@ -271,6 +280,7 @@ def _plus(op: str, base: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return weighted + scaled
 
 
+@narrow
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """β·input + α·mat1·mat2, the input broadcasting to [m, n]; for β = 0 it is not looked at.
 
@@ -288,6 +298,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     return _plus("addmm", input, product, beta, alpha)
 
 
+@narrow
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """β·input + α·mat·vec, the input broadcasting to [m]; for β = 0 it is not looked at.
 
@@ -304,6 +315,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     return _plus("addmv", input, matmul(*_of_rank("addmv", mat, vec, ("m", "k"), ("k",))), beta, alpha)
 
 
+@narrow
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """β·input + α·(outer product of two vectors), the input broadcasting; for β = 0 it is not looked at.
 
@@ -320,6 +332,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return _plus("addr", input, outer(*_of_rank("addr", vec1, vec2, ("m",), ("n",))), beta, alpha)
 
 
+@narrow
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """β·input + α·batch1·batch2 one by one, the input broadcasting; for β = 0 it is not looked at.
 
@@ -337,6 +350,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     return _plus("baddbmm", input, bmm(x, y), beta, alpha)
 
 
+@narrow
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """β·input + α·Σ batch1·batch2 over the batch, the input broadcasting; for β = 0 it is not looked at.
 
@@ -354,6 +368,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _plus("addbmm", input, sum_of(bmm(x, y), 0), beta, alpha)
 
 
+@in_float32
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """Distances of every row of x1 [..., m, k] to every row of x2 [..., n, k] in the p-norm, [..., m, n].
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arithmetic import cast, operand
+from .autocasting import narrow
 from .dtypes import as_dtype, get_default_dtype, is_floating
 from .known import quick
 from .rules import ArgumentTypeError
@@ -244,6 +245,7 @@ def all(x: Any, dim: Any = None, keepdim: bool = False) -> Tensor:
     return apply(OPS["all"], t, dims=tuple(range(t.ndim)) if dims is None else dims, keepdim=_kept("all", keepdim))
 
 
+@narrow
 def matmul(a: Any, b: Any) -> Tensor:
     """Matrix product, 1-D and batched operands as in PyTorch.
 

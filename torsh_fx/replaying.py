@@ -47,6 +47,7 @@ def switches() -> tuple[Any, ...]:
     return (
         here().grad,
         get_default_dtype(),
+        here().autocast,
         config.jax_enable_x64,
         config.jax_default_matmul_precision,
         config.jax_default_device,

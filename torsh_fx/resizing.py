@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import as_number, cast, fitting, is_number, operand
+from .autocasting import in_float32
 from .creation import from_numpy
 from .dtypes import is_floating
 from .indexing import index_select
@@ -89,6 +90,7 @@ def _border(mode: str, extent: int, low: int, high: int) -> Any:
     return np.where(inside >= extent, 2 * (extent - 1) - inside, inside)
 
 
+@in_float32
 def interpolate(
     input: Tensor,
     size: Any = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arithmetic import cast, filled, is_number, operand, where
+from .autocasting import widest
 from .dtypes import bool_, int64, is_floating
 from .indexing import gather, getitem
 from .reducing import _kept
@@ -57,6 +58,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None 
     return scatter_reduce(t, dim, i, _source("scatter", t, i, src), "sum" if reduce == "add" else "prod")
 
 
+@widest
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """A copy of x with ``src`` added along ``dim``, duplicates accumulate; arguments and errors as ``scatter``.
 
@@ -193,6 +195,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return index_copy(x, dim, index, value)
 
 
+@widest
 def index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """A copy of x with ``x[indices] = values`` done, or ``+=`` with duplicates accumulating.
 

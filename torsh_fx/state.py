@@ -30,13 +30,26 @@ _CLEAN = get_opaque_trace_state()
 class Recorder:
     """What one thread is recording, and its switches."""
 
-    __slots__ = ("_attempt", "_eager", "_grad", "capture", "draws", "mode", "own_trace", "own_traces", "tapes", "trail")
+    __slots__ = (
+        "_attempt",
+        "_autocast",
+        "_eager",
+        "_grad",
+        "capture",
+        "draws",
+        "mode",
+        "own_trace",
+        "own_traces",
+        "tapes",
+        "trail",
+    )
 
     def __init__(self) -> None:
         self.trail = Trail()
         self._grad = True
         self._eager = False
         self._attempt: Any = None
+        self._autocast = 0
         self.tapes: list[Any] = []
         self.draws: list[Any] = []  # what a random draw means in the mapped functions around, see ``random.Draws``
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
@@ -51,7 +64,7 @@ class Recorder:
         # Part of every key that a trail is walked by; with a tape or the eager switch no way is known.
         # Inside an attempt the short ways that skip its questions must not be taken.
         # No call in here and in ``grad``: Ctrl-C comes at calls, and must not leave a block's mode behind.
-        usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0)
+        usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0) | self._autocast << 2
         self.mode: int | None = None if self._eager or self.tapes else usual
 
     @property
@@ -62,7 +75,18 @@ class Recorder:
     @grad.setter
     def grad(self, mode: bool) -> None:
         self._grad = mode
-        usual = (1 if mode else 0) | (2 if self._attempt is not None else 0)
+        usual = (1 if mode else 0) | (2 if self._attempt is not None else 0) | self._autocast << 2
+        self.mode = None if self._eager or self.tapes else usual
+
+    @property
+    def autocast(self) -> int:
+        """Which dtype ``autocast`` casts to, as a number, see ``autocasting``; 0 for none."""
+        return self._autocast
+
+    @autocast.setter
+    def autocast(self, code: int) -> None:
+        self._autocast = code
+        usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0) | code << 2
         self.mode = None if self._eager or self.tapes else usual
 
     @property
@@ -166,7 +190,7 @@ class set_grad_enabled:
 
     def __call__(self, fn: F) -> F:
         here().grad = self.previous  # the constructor switched, a decorator must not
-        return _decorate(fn, self.mode)
+        return decorated(fn, functools.partial(set_grad_enabled, self.mode))
 
 
 class _GradMode:
@@ -192,11 +216,11 @@ class _GradMode:
         if fn is not None:  # @no_grad without parentheses
             if not callable(fn):
                 raise ArgumentTypeError(f"{cls.__name__} takes a function to decorate, got {type(fn).__name__}")
-            return _decorate(fn, cls.mode)
+            return decorated(fn, functools.partial(set_grad_enabled, cls.mode))
         return super().__new__(cls)
 
     def __call__(self, fn: F) -> F:
-        return _decorate(fn, self.mode)
+        return decorated(fn, functools.partial(set_grad_enabled, self.mode))
 
 
 class no_grad(_GradMode):
@@ -242,13 +266,14 @@ def is_grad_enabled() -> bool:
     return here().grad
 
 
-def _decorate(fn: F, mode: bool) -> F:
+def decorated(fn: F, block: Callable[[], Any]) -> F:
+    """``fn`` in a context that ``block`` makes at each call; of a generator, while it runs."""
     if inspect.isgeneratorfunction(fn):
-        return _decorate_generator(fn, mode)
+        return _decorated_generator(fn, block)
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with set_grad_enabled(mode):
+        with block():
             return fn(*args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
@@ -273,8 +298,8 @@ class eager:
         here().eager = self.before
 
 
-def _decorate_generator(fn: F, mode: bool) -> F:
-    """The mode holds while the generator runs, not while it waits."""
+def _decorated_generator(fn: F, block: Callable[[], Any]) -> F:
+    """The context holds while the generator runs, not while it waits."""
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -282,7 +307,7 @@ def _decorate_generator(fn: F, mode: bool) -> F:
         step = functools.partial(next, inner)
         while True:
             try:
-                with set_grad_enabled(mode):
+                with block():
                     value = step()
             except StopIteration as stop:
                 return stop.value

@@ -16,16 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import executor
+from .autocasting import operands_of
 from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .lru import LRU
 from .record import is_checked, record
-from .rules import ArgumentTypeError, AutogradError, OutOfRangeError, ShapeMismatchError
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.context import config
-from .rules.kinds import axis_of
-from .rules.op import OPS, Row
+from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
@@ -63,8 +63,13 @@ class Tensor(Methods):
     _retains = False
     _stop = False  # detached: gradients of a replay stop here, too
 
-    __array_ufunc__ = None  # NumPy must not take us apart: np.float64(2) * x is ours
     __array_priority__ = 1000
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        raise ArgumentTypeError(
+            f"Tensor cannot be subclassed, as {cls.__name__} would: results of ops are plain Tensors, so the class "
+            "would be lost at the first one; let an object of yours hold a Tensor, or set attributes on one"
+        )
 
     def __init__(self, node: Node, edge: Any = None) -> None:
         if not isinstance(node, Node):
@@ -160,46 +165,6 @@ class Tensor(Methods):
             return config.jax_default_device or jax.devices()[0]
         devices = value.devices()
         return next(iter(devices)) if len(devices) == 1 else value.sharding
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or one extent of it.
-
-        Raises:
-            OutOfRangeError: there is no such axis.
-
-        Example:
-            >>> zeros(2, 3).size(-1)
-            3
-        """
-        return self.shape if dim is None else self.shape[_axis(dim, self.shape)]
-
-    def dim(self) -> int:
-        """Number of axes."""
-        return self.ndim
-
-    def numel(self) -> int:
-        """Number of elements."""
-        return int(self._aval.size)
-
-    def nelement(self) -> int:
-        """Number of elements."""
-        return self.numel()
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return self.dtype.itemsize
-
-    def is_floating_point(self) -> bool:
-        """Is the dtype floating, and can it require a gradient?"""
-        return is_floating(self.dtype)
-
-    def is_contiguous(self) -> bool:
-        """Always: storage is functional, strides do not show."""
-        return True
-
-    def contiguous(self) -> Tensor:
-        """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
-        return self if self._view is None else apply(OPS["clone"], self)
 
     # -- its place in the graph --------------------------------------------------
 
@@ -465,7 +430,11 @@ class Tensor(Methods):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         host = self.numpy()
-        return host.astype(dtype) if dtype is not None and dtype != host.dtype else host
+        if dtype is not None and dtype != host.dtype:
+            if copy is False:
+                raise ArgumentValueError(f"{host.dtype} cannot become {np.dtype(dtype)} without a copy")
+            return host.astype(dtype)
+        return host.copy() if copy else host
 
     def item(self) -> Any:
         """The one element as a Python number.
@@ -486,27 +455,6 @@ class Tensor(Methods):
         """The values as nested Python lists, of a 0-d tensor a number; a traced one is an AutogradError."""
         return self._host().tolist()
 
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            raise AutogradError(f"the truth of {self.numel()} elements is ambiguous; use any() or all()")
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
-            raise ArgumentTypeError(f"only an integer tensor can be an index, this one is {self.dtype}")
-        return int(self.item())
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise ArgumentTypeError("len() of a 0-d tensor")
-        return self.shape[0]
-
     def __hash__(self) -> int:
         return id(self)
 
@@ -515,24 +463,11 @@ class Tensor(Methods):
 
         return show(self)
 
-    def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        if self.numel() != 1:
-            raise ArgumentTypeError(f"a format such as {spec!r} needs exactly one element, shape is {list(self.shape)}")
-        return format(self.item(), spec)
-
     # -- writing -----------------------------------------------------------------
 
     def _write(self, source: Tensor, op: str) -> Tensor:
         """Rebind the storage to ``source``'s value; the one door of every in-place op."""
         return write(self, source, op)
-
-
-def _axis(dim: int, shape: tuple[int, ...]) -> int:
-    if not shape:
-        raise OutOfRangeError("[size] a 0-d tensor has no axes")
-    return axis_of("size", dim, shape)
 
 
 # -- recording on Tensors --------------------------------------------------------
@@ -560,6 +495,8 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     Raises what the row's checks raise; a pending value is checked by its program.
     """
     recorder = LOCAL.now
+    if recorder.autocast:
+        operands = operands_of(row, operands, recorder.autocast)
     trail = recorder.trail
     key: list[Any] = [row, recorder.mode]
     for t in operands:

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from . import checkpointing, docs, recorded_grad
+from .dtypes import get_default_dtype
 from .lift import Inside, call, is_tensor, linear_parts, refuse_on_tape
 from .rules.context import config
 from .state import here
@@ -220,8 +221,8 @@ def vmap(
 def jit(fn: Fn, **options: Any) -> Fn:
     """``fn`` compiled by XLA, as ``jax.jit``, whose options it takes.
 
-    It is traced anew for other shapes, dtypes, flags ``requires_grad``, grad mode or
-    ``jax_enable_x64``.  Reading a value inside is an AutogradError.
+    It is traced anew for other shapes, dtypes, flags ``requires_grad``, grad mode, default
+    dtype, ``autocast`` or ``jax_enable_x64``.  Reading a value inside is an AutogradError.
 
     Source: ``jax.jit``.
     Example:
@@ -233,8 +234,8 @@ def jit(fn: Fn, **options: Any) -> Fn:
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flags = tuple(t.requires_grad for t in jax.tree.leaves((args, kwargs), is_leaf=is_tensor) if is_tensor(t))
-        # What a trace bakes in beyond avals: flags, grad mode, the user's x64.
-        key = (flags, here().grad, bool(config.jax_enable_x64))
+        # What a trace bakes in beyond avals and what JAX knows: flags, grad mode, the default dtype, the user's x64.
+        key = (flags, here().grad, get_default_dtype(), bool(config.jax_enable_x64))
         if key not in compiled:
             inside = Inside(fn, "jit")
             inside.flags = list(flags)

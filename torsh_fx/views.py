@@ -22,7 +22,7 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
     Raises:
         AutogradError: elements of the view share memory, so that a write has no meaning.
     """
-    from .tensor import Tensor, apply
+    from .tensor import apply
 
     base, params = view.base, view.params
     match view.row.name:
@@ -39,16 +39,30 @@ def with_part(view: View, source: Tensor, op: str) -> Tensor:
         case "stride":
             return apply(OPS["slice_scatter"], base, source, dim=params["dim"], start=0, step=params["step"])
         case "diagonal":
-            places = np.diagonal(np.arange(base.numel()).reshape(base.shape), **_numpy_names(params))
-            return apply(OPS["put"], base, Tensor(constant(np.ascontiguousarray(places))), source)
+            return _put(base, np.diagonal(_numbered(base), **_numpy_names(params)), source)
+        case "windows" if params["stride"] >= params["kernel"] or source.shape[params["dim"]] < 2:
+            windows = np.lib.stride_tricks.sliding_window_view(_numbered(base), params["kernel"], params["dim"])
+            return _put(
+                base, windows.take(range(0, windows.shape[params["dim"]], params["stride"]), params["dim"]), source
+            )
         case "expand" if source.numel() == base.numel():
             return apply(OPS["reshape"], source, shape=base.shape)
-        case "expand":
+        case "expand" | "windows":
             raise AutogradError(
-                f"[{op}] this is an expanded view: several of its elements are one element of the tensor of shape "
-                f"{list(base.shape)} below it, so a write has no meaning; write to a clone()"
+                f"[{op}] this is an expanded view, or slices that overlap: several of its elements are one of the "
+                f"tensor of shape {list(base.shape)} below it, so a write has no meaning; write to a clone()"
             )
     raise AssertionError(f"no write is known through {view.row.name}")
+
+
+def _numbered(base: Tensor) -> np.ndarray[Any, Any]:
+    return np.arange(base.numel()).reshape(base.shape)
+
+
+def _put(base: Tensor, places: np.ndarray[Any, Any], source: Tensor) -> Tensor:
+    from .tensor import Tensor, apply
+
+    return apply(OPS["put"], base, Tensor(constant(np.ascontiguousarray(places))), source)
 
 
 def _numpy_names(params: dict[str, Any]) -> dict[str, Any]:
