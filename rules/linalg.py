@@ -252,12 +252,14 @@ def _of_product(avals: Sequence[Aval]) -> tuple[Aval, Aval]:
 
 @affine.vjp("x")
 def _(g: Grad, w: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
-    return _left(g, w.T, _of_product(avals), precision)
+    out: Array = _left(g, w.T, _of_product(avals), precision)
+    return out
 
 
 @affine.vjp("w")
 def _(g: Grad, x: Array, avals: tuple[Aval, ...], precision: str | None) -> Array:
-    return _right(g, x, _of_product(avals), precision).T
+    out: Array = _right(g, x, _of_product(avals), precision)
+    return out.T
 
 
 @affine.vjp("b")

@@ -197,8 +197,10 @@ def finfo(dtype: Any = None) -> FloatLimits:
     if not is_floating(wanted):
         raise ArgumentTypeError(f"[finfo] needs a floating dtype, got {wanted}; use iinfo")
     found = jnp.finfo(wanted)
-    numbers = (found.eps, found.max, found.min, found.tiny, found.smallest_normal, found.resolution)
-    return FloatLimits(int(found.bits), *map(float, numbers), wanted.name)
+    eps, most, least, tiny, normal, resolution = map(
+        float, (found.eps, found.max, found.min, found.tiny, found.smallest_normal, found.resolution)
+    )
+    return FloatLimits(int(found.bits), eps, most, least, tiny, normal, resolution, wanted.name)
 
 
 def iinfo(dtype: Any) -> Any:

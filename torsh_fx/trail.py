@@ -169,7 +169,7 @@ class Trail:
 
     def code(self, t: Any) -> int | None:
         """The code of a Tensor; None if it has to be computed first, is traced, or may be too much to take in."""
-        node = t._at
+        node: Node = t._at
         if node is ELSEWHERE:
             node = t._node if t._view is not None else t._storage.node
         if node.trail is self:
