@@ -8,18 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from . import executor
+from . import executor, hooking, saving
+from . import function as function
 from .engine import Plan, discover, leading_to, propagate
+from .function import Function as Function
 from .graph import Node, Slot, add_nodes, leaf, pull
+from .hooking import hooked, settled
+from .joint import Vertex, joined
 from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
-from .rules.op import OPS
 from .state import ambient_trace, here, no_grad, set_grad_enabled
-from .tensor import Tensor, apply, result
+from .tensor import Tensor, result
 from .traces import trace_start
 from .trail import Trail
 from .writing import check_writable
+
+graph = saving  # as in PyTorch: autograd.graph.saved_tensors_hooks
 
 _retained: weakref.WeakKeyDictionary[Node, weakref.ref[Tensor]] = weakref.WeakKeyDictionary()
 
@@ -36,7 +41,7 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
         usual = recorder.mode is not None and recorder.capture is None
         if gradient is None and not create_graph and usual and vertex.trail is trail:
             numbers = trail.event.leaves.get(vertex.code)
-            if numbers is not None and not _retained:  # the same backward was made here before
+            if numbers is not None and not _retained and not hooked:  # the same backward was made here before
                 leaves = [trail.edges[k - 1] for k in numbers]
                 known: list[Node | None] = [None] * len(leaves)
                 twins: dict[int, int] = {}
@@ -135,9 +140,9 @@ def _backward_on_record(
 ) -> None:
     """Backward as recorded ops, where the gradients are tracers or will be differentiated or listed."""
     found, retained = _emit(plan, vertex, seed, create_graph)
-    gradients = [found[id(leaf)] for leaf in plan.leaves]
+    gradients: list[Node | None] = [found[id(leaf)] for leaf in plan.leaves]
     summed = [
-        g if known is None else _sum(known._node, known._current_edge(), g)
+        g if known is None or g is None else _sum(known._node, known._current_edge(), g)
         for known, g in zip(existing, gradients, strict=True)
     ]
     if not create_graph:
@@ -145,18 +150,21 @@ def _backward_on_record(
     if not retain_graph:
         executor.free(plan)
     for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
-        summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
+        summed[k] = summed[twin] = joined(summed[twin], summed[k], lambda a, b: finish(add_nodes(a, b)))
     _store(plan.leaves, summed)
     for tensor, node in retained.items():
         if tensor._slot is None:
             tensor._slot = Slot(node.aval)
         _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+    if hooked:
+        with set_grad_enabled(create_graph):
+            hooking.stored(plan.leaves, found)
 
 
-def _compute(gradients: Sequence[Node]) -> None:
+def _compute(gradients: Sequence[Node | None]) -> None:
     """Everything that can fail has run before gradients are stored; a compiled step runs as a whole."""
     if here().capture is None:
-        executor.run([g for g in gradients if not g.traced])
+        executor.run([g for g in gradients if g is not None and not g.traced])
 
 
 def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
@@ -195,9 +203,11 @@ def _existing(leaves: Sequence[Slot]) -> tuple[list[Tensor | None], dict[int, in
     return found, twins
 
 
-def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
+def _store(leaves: Sequence[Slot], gradients: Sequence[Node | None]) -> None:
     """The last step, after everything that can fail: gradients into their slots."""
     for slot, node in zip(leaves, gradients, strict=True):
+        if node is None:  # a function's backward said so
+            continue
         if slot.grad is None:
             slot.grad = result(node)
         else:  # accumulation keeps the object
@@ -341,7 +351,7 @@ def _must_emit(plan: Plan, create_graph: bool) -> bool:
         or any(node.call.foreign for node in plan.order)
     ):
         return True
-    return bool(_retained) and any(node in _retained for node in plan.order)
+    return hooking.among(plan) or (bool(_retained) and any(node in _retained for node in plan.order))
 
 
 def _is_traced(plan: Plan, root: Tensor, seed: Tensor) -> bool:
@@ -357,34 +367,50 @@ def _emit(
     plan: Plan, vertex: Any, seed: Tensor, differentiable: bool, targets: set[int] | None = None
 ) -> tuple[dict[int, Node], dict[Tensor, Node]]:
     """The engine's second and third use: VJP nodes on the record, computed at once under a trace."""
-    caught: dict[int, Node] = {}
+    caught: dict[int, Any] = {}
     retained: dict[Tensor, Node] = {}
     if here().capture is not None:
-        here().capture.check(plan.order)
+        here().capture.check(plan)
+    hooks = hooking.among(plan)
+    walk = hooking.ordered(plan, vertex) if hooks else plan
+    ends = {id(v) for v in plan.leaves}
 
-    def emit(node: Node, g: Node) -> list[Node | None]:
-        if targets is not None and id(node) in targets:
-            caught[id(node)] = g
+    def emit(node: Any, g: Any) -> list[Any]:
+        at_end = id(node) in ends  # which only hooks bring here
+        incoming, g = g, hooking.met(node, g) if hooks else g
+        if targets is not None and id(node) in targets:  # as in PyTorch, without hooks if it goes on
+            caught[id(node)] = g if at_end else incoming
         ref = _retained.get(node)
-        if ref is not None and (tensor := ref()) is not None:
+        if ref is not None and g is not None and (tensor := ref()) is not None:
             retained[tensor] = g
-        parts = []
-        for i, edge in enumerate(plan.edges(node)):
-            part = None if edge is None else pull(node, i, g)
+        if at_end and targets is None:
+            caught[id(node)] = hooking.before(node, g)
+        edges = plan.edges(node)
+        if at_end or g is None:
+            return [None] * len(edges)
+        if not hooks:
+            return pulled(node, edges, g)
+        g = hooking.before(node, g)
+        return hooking.after(node, pulled(node, edges, g), g)
+
+    def pulled(node: Any, edges: Sequence[Any], g: Any) -> list[Any]:
+        if isinstance(node, Vertex):
+            return node.pulled(g, edges, differentiable)
+        read = saving.unpacked(node) if hooks else None
+        parts: list[Node | None] = []
+        for i, edge in enumerate(edges):
+            part = None if edge is None else pull(node, i, g, read)
             if part is not None:
                 part.edges = _pull_edges(node, part, g) if differentiable else ()
                 finish(part)
             parts.append(part)
         return parts
 
-    def add(a: Node, b: Node) -> Node:
+    def plus(a: Node, b: Node) -> Node:
         return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
-    if differentiable and isinstance(seed._current_edge(), Slot):
-        seed = apply(OPS["clone"], seed)  # a node whose edge leads to the seed's leaf
-    start = seed._node
     with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
-        found = propagate(plan, vertex, start, emit, add)
+        found = propagate(walk, vertex, settled(seed), emit, lambda a, b: joined(a, b, plus))
     return {**found, **caught}, retained
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 
 from . import executor, explaining
+from .engine import Plan as Walk
 from .graph import Guard, Node, Slot, caller_line, is_ours, next_serial
 from .liveness import Needs, needs
 from .program import build, ones_of
@@ -138,13 +139,24 @@ class Capture:
         self.reason = "it sets the state of a random generator"
         self.sets = True
 
-    def check(self, vertices: Any) -> None:
+    def check(self, plan: Walk) -> None:
         """Refuse a backward that leaves the step."""
-        if any(v.trail is not self.trail for v in vertices):
+        if any(map(self._is_outside, plan.order)):
             raise AutogradError(
                 "backward() inside a compiled step reaches a part of the graph that was recorded outside of it: "
                 "detach() what comes from outside, or compute it in the step"
             )
+        for slot in plan.leaves:
+            if slot.hooks and self._is_outside(slot):
+                self.reason = "a hook of a Tensor from outside runs in it"
+
+    def note_hook(self, vertex: Any) -> None:
+        """The hooks of a tensor change."""
+        if self._is_outside(vertex):
+            self.reason = "it changes the hooks of a Tensor from outside"
+
+    def _is_outside(self, vertex: Any) -> bool:
+        return vertex.trail is not self.trail and (vertex.trail is not None or vertex.serial < self.born)
 
     # -- before and after ------------------------------------------------------------------
 

@@ -159,8 +159,9 @@ def _graph(
         if event.call.missing() is not None:  # a backward that comes here will say so, and read nothing
             stack += _edge_places(trail, event)
             continue
-        for k in event.call.residual_keys(event.mask):
-            value(event.code if isinstance(k, str) else event.codes[k], place)
+        if not (trail.packed and _is_packed(trail.nodes[place])):
+            for k in event.call.residual_keys(event.mask):
+                value(event.code if isinstance(k, str) else event.codes[k], place)
         for ref in event.numbers:
             if isinstance(ref, int):
                 value(ref, place)
@@ -169,6 +170,10 @@ def _graph(
     for code in outside:
         value(code)
     return graph, valued, inputs, recipes
+
+
+def _is_packed(node: Node) -> bool:
+    return node.hooks is not None and node.hooks.packed is not None
 
 
 def _edges(trail: Trail, event: Event) -> list[Any]:

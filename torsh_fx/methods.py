@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from . import (
     creation,
     elementary,
     functional,
+    hooks,
     indexing,
     inplace,
     linalg,
@@ -222,7 +224,9 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _pickled(self: Tensor) -> Any:
-    """How to pickle it: value, flag and gradient."""
+    """How to pickle it: value, flag and gradient; its hooks stay behind."""
+    if self._slot is not None and self._slot.hooks:
+        warnings.warn("the hooks of a tensor are not pickled with it", stacklevel=2)
     grad = None if self.grad is None else self.grad.detach().numpy()
     return _unpickled, (self.detach().numpy(), self.requires_grad, grad)
 
@@ -268,6 +272,8 @@ def members() -> dict[str, Any]:
         "__reduce__": _pickled,
         "T": property(_transposed),
         "mT": property(_matrix_transposed),
+        "register_hook": hooks.register_hook,
+        "register_post_accumulate_grad_hook": hooks.register_post_accumulate_grad_hook,
         "to": creation.to,
         "type_as": _type_as,
         "where": _where,

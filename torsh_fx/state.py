@@ -30,7 +30,19 @@ _CLEAN = get_opaque_trace_state()
 class Recorder:
     """What one thread is recording, and its switches."""
 
-    __slots__ = ("_attempt", "_eager", "_grad", "capture", "mode", "own_trace", "own_traces", "tapes", "trail")
+    __slots__ = (
+        "_attempt",
+        "_eager",
+        "_grad",
+        "_long",
+        "capture",
+        "mode",
+        "own_trace",
+        "own_traces",
+        "packing",
+        "tapes",
+        "trail",
+    )
 
     def __init__(self) -> None:
         self.trail = Trail()
@@ -38,6 +50,7 @@ class Recorder:
         self._eager = False
         self._attempt: Any = None
         self.tapes: list[Any] = []
+        self.packing: list[Any] = []  # hooks of what is saved for backward, see ``saving``
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
@@ -51,7 +64,8 @@ class Recorder:
         # Inside an attempt the short ways that skip its questions must not be taken.
         # No call in here and in ``grad``: Ctrl-C comes at calls, and must not leave a block's mode behind.
         usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0)
-        self.mode: int | None = None if self._eager or self.tapes else usual
+        self._long = bool(self._eager or self.tapes or self.packing)
+        self.mode: int | None = None if self._long else usual
 
     @property
     def grad(self) -> bool:
@@ -62,7 +76,7 @@ class Recorder:
     def grad(self, mode: bool) -> None:
         self._grad = mode
         usual = (1 if mode else 0) | (2 if self._attempt is not None else 0)
-        self.mode = None if self._eager or self.tapes else usual
+        self.mode = None if self._long else usual
 
     @property
     def eager(self) -> bool:
@@ -94,6 +108,18 @@ class Recorder:
     def close_tape(self, tape: Any) -> None:
         """Until here."""
         self.tapes.remove(tape)
+        self._set_mode()
+
+    def open_packing(self, hooks: Any) -> None:
+        """From here on ``hooks`` see what ops save."""
+        if self._attempt is not None:
+            self._attempt.give_up()
+        self.packing.append(hooks)
+        self._set_mode()
+
+    def close_packing(self) -> None:
+        """Until here."""
+        self.packing.pop()
         self._set_mode()
 
 

@@ -16,7 +16,10 @@ import jax.numpy as jnp
 
 from . import executor
 from .dtypes import float64, is_floating
-from .graph import Node, Pullback, bind, caller_line, leaf, pullback
+from .gated import Gated
+from .graph import Node, Pullback, Slot, bind, caller_line, leaf, pullback
+from .hooking import hooked
+from .hooks import Hooks, passed
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.applying import check_indices
@@ -66,6 +69,7 @@ class Tape:
         self._made: dict[int, int] = {}  # node id -> place among entries
         self._tensors: dict[int, Tensor] = {}  # node id -> the tensor that showed it
         self._stops: dict[int, tuple[bool, ...]] = {}  # node id -> operands that were detached
+        self._hooks: dict[int, tuple[Node, Hooks]] = {}  # node id -> itself, and hooks of the tensor that showed it
         self._in_tree: Any = None
         self._out_tree: Any = None
         self._trace = ambient_trace()
@@ -93,6 +97,10 @@ class Tape:
             self._tensors.setdefault(id(t._cell.node), t)
         if any(t._stop for t in operands):
             self._stops[id(node)] = tuple(t._stop for t in operands)
+
+    def hook(self, node: Node, hooks: Hooks) -> Hooks:
+        """Let replays pass the gradient of ``node`` through hooks: these, or those it already has."""
+        return self._hooks.setdefault(id(node), (node, hooks))[1]
 
     def finish(self, inputs: Sequence[Tensor] | None, outputs: Sequence[Tensor] | None) -> None:
         """Settle inputs and outputs; by default, results that nothing used are the outputs."""
@@ -237,19 +245,30 @@ class Tape:
         with jax.enable_x64(True):
             env: dict[int, Any] = {}
             for k, (node, value) in enumerate(zip(self.inputs, flat, strict=True)):
-                env[id(node)] = _widen(value) if wide else _fitting(f"input {k}", node, value)
+                env[id(node)] = self._passed(node, _widen(value) if wide else _fitting(f"input {k}", node, value))
             listed = self.constants
             given = [self._current(c) for c in listed] if constants is None else constants
             if len(given) != len(listed):
                 raise ArgumentValueError(f"the tape has {len(listed)} constants, got {len(given)}")
             for k, (c, value) in enumerate(zip(listed, given, strict=True)):
-                env[id(c.node)] = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
+                fitting = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
+                env[id(c.node)] = self._passed(c.node, fitting)
             for e in self.entries:
-                env[id(e.node)] = self._evaluate(e, env, wide)
+                env[id(e.node)] = self._passed(e.node, self._evaluate(e, env, wide))
             out = [env[id(n)] for n in self.outputs]
         if self._out_tree is None:
             return out[0] if len(out) == 1 else tuple(out)
         return jax.tree.unflatten(self._out_tree, out)
+
+    def _passed(self, node: Node, value: Any) -> Any:
+        """The value behind the hooks that its tensor has now."""
+        if not (self._hooks or hooked):
+            return value
+        t = self._tensors.get(id(node))
+        slot = t._edge if t is not None and isinstance(t._edge, Slot) else None
+        listed = self._hooks[id(node)][1] if id(node) in self._hooks else None
+        hooks = listed or node.hooks or (None if slot is None else slot.hooks)
+        return passed(hooks, value) if hooks else value
 
     def _evaluate(self, e: Entry, env: dict[int, Any], wide: Wide | None) -> Any:
         args = [env[id(i)] for i in e.inputs]
@@ -291,6 +310,8 @@ class Wide:
 
 def widened(call: Any) -> Any:
     """The same call on operands whose floating dtypes are float64."""
+    if isinstance(call, Gated):
+        return call
     if call.foreign:
         raise AutogradError(f"[{call!r}] the result of a transform holds values and cannot be computed in float64")
     if isinstance(call, Pullback):
@@ -303,6 +324,8 @@ def widened(call: Any) -> Any:
 
 
 def _widen(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_widen(v) for v in value]
     array = value if isinstance(value, jax.Array) else jnp.asarray(value)
     return array.astype(float64) if is_floating(array.dtype) else array
 

@@ -142,6 +142,7 @@ class Trail:
         "nodes",
         "numbered",
         "over",
+        "packed",
         "period",
     )
 
@@ -157,6 +158,7 @@ class Trail:
         self.ints: list[int] = []
         self.guards: list[Any] = []
         self.base = next_serial()
+        self.packed = False  # are residuals of its nodes kept by somebody's hooks?  See ``saving``
         self.marked = False  # has it regions?  See ``regions``
         self.breaks: list[tuple[int, int]] = []
         self.period = 0  # after how many ops they repeat, once that was looked at
