@@ -176,7 +176,9 @@ def _jvp(primals: Arrays, tangents: Arrays, *, call: Gate) -> tuple[list[Any], l
     return outs, [next(found) if active else z for z, active in zip(zeros, call.outs, strict=True)]
 
 
-def _batch(axis: Any, args: Arrays, dims: Sequence[int | None], *, call: Gate) -> tuple[list[Any], list[int]]:
+def _batch(axis: Any, args: Arrays, dims: Sequence[int | None], *, call: Gate) -> tuple[list[Any], list[int | None]]:
+    if all(d is None for d in dims):  # jacfwd: only other arguments are mapped
+        return _gate.bind(*args, call=call), [None] * len(call.outs)
     moved, at = _to_front(args, dims)
     outs = range(call.n, call.n + len(call.outs))
     for k in outs:
@@ -215,7 +217,11 @@ def _transpose(cotangents: Arrays, *args: Any, call: Any) -> list[Any]:
     return [None] * call.n + call.transpose(constants, given)
 
 
-def _batch_tangent(axis: Any, args: Arrays, dims: Sequence[int | None], *, call: Any) -> tuple[list[Any], list[int]]:
+def _batch_tangent(
+    axis: Any, args: Arrays, dims: Sequence[int | None], *, call: Any
+) -> tuple[list[Any], list[int | None]]:
+    if all(d is None for d in dims):
+        return _tangent.bind(*args, call=call), [None] * len(call.avals)
     moved, at = _to_front(args, dims)
     avals = [a.update(shape=(axis.size, *a.shape)) for a in call.avals]
     mapped = _MappedTangent(call, at, _vmap_of(axis), avals)

@@ -12,11 +12,12 @@ from . import creation, reducing, shaping
 from .arithmetic import cast
 from .function_ctx import FunctionCtx
 from .lift import is_tensor
+from .reached import standing_in, tensors_of
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.gate import Gate
 from .rules.kinds import shown
-from .state import enable_grad
+from .state import enable_grad, here
 from .tensor import Tensor, from_array
 
 TWICE = "its backward is marked once_differentiable, and is differentiated a second time"
@@ -115,6 +116,9 @@ class FunctionGate(Gate):
         self._attributes, self._tree = jax.tree.flatten(ctx.__dict__, is_leaf=is_tensor)
         self._sources = [source(t) for t in self._attributes]
         self._attributes = [None if is_tensor(a) else a for a in self._attributes]
+        reached = tensors_of(f for f in (applied.form.backward, applied.form.jvp) if f is not None)
+        self._reached = [t for t in reached if here().tapes or t._node.traced]
+        self._of_reached = [source(t) for t in self._reached]
         outs = [active for active, aval in zip(applied.active, applied.outs, strict=True) if aval is not None]
         super().__init__(len(applied.avals), outs, tuple(order))
 
@@ -129,6 +133,9 @@ class FunctionGate(Gate):
         ctx.__dict__.update(jax.tree.unflatten(self._tree, attributes))
         return ctx
 
+    def _standing_in(self, read: Sequence[Any]) -> Any:
+        return standing_in(self._reached, [read[k] for k in self._of_reached if k is not None], repr(self.applied))
+
     def pull(self, read: Any, cotangents: Any, wanted: tuple[bool, ...]) -> list[Any]:
         found = self._pulled(read, cotangents, wanted, plain=self.applied.form.once)
         return _once((*read, *cotangents), found) if self.applied.form.once else found
@@ -142,7 +149,7 @@ class FunctionGate(Gate):
         ctx.needs_input_grad = tuple(k in places for k in range(applied.n_args))
         cts = iter(cotangents)
         given = [next(cts) if active else None for active in applied.active]
-        with enable_grad():
+        with enable_grad(), self._standing_in(read):
             found = applied.gradients(ctx, [None if g is None else from_array(g) for g in given], plain)
             return [None if t is None else t.jax() for t, w in zip(found, wanted, strict=True) if w]
 
@@ -163,7 +170,7 @@ class FunctionGate(Gate):
             elif ctx._materialize:
                 given[k] = creation.zeros(aval.shape, dtype=aval.dtype)
         ctx.needs_input_grad = tuple(g is not None for g in given)
-        with enable_grad():
+        with enable_grad(), self._standing_in(read):
             found = applied.form.jvp(ctx, *given)
             parts = found if isinstance(found, tuple) else (found,)
             if len(parts) != len(applied.outs):
@@ -199,8 +206,8 @@ class FunctionGate(Gate):
             return list(jax.linear_transpose(back, *[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in like])(given))
         except (AutogradError, NotImplementedError, AssertionError, TypeError) as error:
             raise AutogradError(
-                f"[{self.applied}] forward mode needs a jvp: there is none, and backward could not be transposed, which "
-                "works if it is linear in the gradients"
+                f"[{self.applied}] forward mode needs a jvp: there is none, and backward could not be transposed, "
+                "which works if it is linear in the gradients"
             ) from error
 
 

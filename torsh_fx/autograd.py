@@ -146,7 +146,7 @@ def _backward_on_record(
         for known, g in zip(existing, gradients, strict=True)
     ]
     if not create_graph:
-        _compute((*summed, *retained.values()))
+        _compute((*summed, *retained.values()), None if retain_graph else plan)
     if not retain_graph:
         executor.free(plan)
     for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
@@ -161,10 +161,10 @@ def _backward_on_record(
             hooking.stored(plan.leaves, found)
 
 
-def _compute(gradients: Sequence[Node | None]) -> None:
+def _compute(gradients: Sequence[Node | None], used: Plan | None = None) -> None:
     """Everything that can fail has run before gradients are stored; a compiled step runs as a whole."""
     if here().capture is None:
-        executor.run([g for g in gradients if g is not None and not g.traced])
+        executor.run([g for g in gradients if g is not None and not g.traced], used)
 
 
 def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
@@ -391,6 +391,8 @@ def _emit(
         if not hooks:
             return pulled(node, edges, g)
         g = hooking.before(node, g)
+        if g is None:
+            return [None] * len(edges)
         return hooking.after(node, pulled(node, edges, g), g)
 
     def pulled(node: Any, edges: Sequence[Any], g: Any) -> list[Any]:

@@ -19,6 +19,7 @@ import jax
 from . import executor, explaining
 from .engine import Plan as Walk
 from .graph import Guard, Node, Slot, caller_line, is_ours, next_serial
+from .joint import Vertex
 from .liveness import Needs, needs
 from .program import build, ones_of
 from .programs import CACHE
@@ -370,6 +371,8 @@ class _Reading:
 
 def _refuse_kept(trail: Trail) -> None:
     """What is still alive has been put somewhere, and a replay would not put it there."""
+    if any(isinstance(e, Vertex) for e in trail.edges):
+        _let_functions_go(trail)
     kept = needs(trail, None, donate=False).bits
     if kept:
         gc.collect()  # a cycle holds nothing for anybody
@@ -381,6 +384,15 @@ def _refuse_kept(trail: Trail) -> None:
             "later calls would not put theirs, such as an attribute or a list: return it, or write it in place into a "
             "Tensor made outside, e.g. self.m.copy_(...), that the step reaches by names, attributes or arguments"
         )
+
+
+def _let_functions_go(trail: Trail) -> None:
+    """No backward comes here any more, and users' functions hold what they read."""
+    trail.edges = [Slot(e.aval) if isinstance(e, Vertex) else e for e in trail.edges]
+    trail.numbered = {e: k + 1 for k, e in enumerate(trail.edges)}
+    for node in trail.nodes:
+        if node.filled:
+            node.edges = ()
 
 
 def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:

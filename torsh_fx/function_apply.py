@@ -51,23 +51,27 @@ def run(form: Form, args: tuple[Any, ...]) -> Any:
         is_tensor(a) and (a._current_edge() is not None or (foreign and a.is_floating_point())) for a in args
     )
     whole = _FunctionWhole(form, args) if form.vmap is not None and traced else None
+    grad, outer = recorder.grad, recorder.forward
     undo = _Undo(call.tensors)
+    recorder.forward = grad or outer
     try:
         with no_grad():
             if whole is not None:
-                raw = whole.results(call.before, recorder.grad)
+                raw = whole.results(call.before, grad)
             else:
                 raw = form.forward(*args) if form.setup else form.forward(ctx, *args)
             if form.setup is not None:
                 form.setup(ctx, args, raw)
         outs = raw if isinstance(raw, tuple) else (raw,)
-        recording = recorder.grad and any(e is not None for e in call.edges)
+        recording = grad and any(e is not None for e in call.edges)
         _check_dirty(form, ctx, outs, recording)
     except BaseException:
         undo()
         raise
+    finally:
+        recorder.forward = outer
     call.outs = outs
-    foreign = recorder.grad and whole is None and (foreign or any(n.traced for n in call.nodes.values()))
+    foreign = grad and whole is None and (foreign or any(n.traced for n in call.nodes.values()))
     if not (call.nodes and (recording or foreign)):
         results = [o.detach() if any(o is t for t in call.tensors) and o not in ctx._dirty else o for o in outs]
         return tuple(results) if isinstance(raw, tuple) else results[0]
@@ -85,7 +89,7 @@ def _placed(o: Tensor, node: Node, part: Any, ctx: FunctionCtx) -> Tensor:
     """A result in its place in the graph: a Tensor of its own, or the argument that was written."""
     if any(o is t for t in ctx._dirty):
         cell = o._cell
-        cell.node = node
+        cell.node, cell.version = node, cell.version + 1
         if part is not None:
             o._edge, o._stop = part, False
             if o._retains:

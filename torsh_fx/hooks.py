@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from . import executor
 from .gated import Gated
 from .graph import Node, Slot
 from .hooking import hooked, replaced
+from .reached import standing_in, tensors_of
 from .record import finish
 from .rules import ArgumentTypeError, AutogradError
 from .rules.gate import Gate
@@ -127,7 +128,7 @@ def register_hook(self: Tensor, hook: Hook) -> RemovableHandle:
     if vertex is None and not node.traced and not here().tapes:
         raise AutogradError("[register_hook] the tensor does not require grad: no gradient will ever come by")
     if node.traced:
-        return RemovableHandle(_pass_gate(self, node, vertex), "own", hook)
+        return _pass_gate(self, node, vertex, hook)
     hooks = _hooks_of(vertex)
     for tape in here().tapes:
         hooks = tape.hook(node, hooks)
@@ -204,23 +205,33 @@ def _note_change(vertex: Any) -> None:
 
 
 class HookGate(Gate):
-    """A value as it is, whose cotangent passes the hooks that are registered at that time."""
+    """A value as it is, whose cotangent passes the hooks that are registered at that time.
 
-    def __init__(self, hooks: Hooks) -> None:
-        super().__init__(1, (True,), ())
-        self.hooks = hooks
+    ``tensors`` are what the hooks reach; ``own`` says which of them show the value itself.
+    """
+
+    def __init__(self, hooks: Hooks, tensors: Sequence[Tensor], own: Sequence[bool], late: bool) -> None:
+        others = itertools.count(2)
+        super().__init__(1, (True,), [1 if mine else next(others) for mine in own])
+        self.hooks, self.tensors, self.late = hooks, tensors, late
 
     def push(self, read: Any, tangents: Any) -> list[Any]:
         return list(tangents)
 
     def pull(self, read: Any, cotangents: Any, wanted: tuple[bool, ...]) -> list[Any]:
         (g,) = cotangents
-        if self.hooks.meet or self.hooks.leave:
+        hooks = self.hooks
+        if hooks.meet or hooks.leave:
             raise AutogradError(
                 "a tensor whose grad_fn has hooks cannot be differentiated by a replay; use Tensor.register_hook"
             )
-        with enable_grad():
-            for hook in tuple(self.hooks.own.values()):
+        if self.late:
+            raise AutogradError(
+                "[register_hook] the hook reads a tensor that is computed after the one it belongs to: a replay cannot "
+                "differentiate that"
+            )
+        with enable_grad(), standing_in(self.tensors, read, "register_hook"):
+            for hook in tuple(hooks.own.values()):
                 g = executor.force(replaced(hook, from_array(g)))
         return [g]
 
@@ -230,33 +241,39 @@ class _Passing(Gated):
 
     name = "hook"
 
-    def __init__(self, hooks: Hooks) -> None:
-        self.hooks = hooks
+    def __init__(self, hooks: Hooks, tensors: Sequence[Tensor], own: Sequence[bool]) -> None:
+        self.hooks, self.tensors, self.own = hooks, tensors, own
 
     def forward(self, *args: Any) -> Any:
-        return passed(self.hooks, *args)
+        return passed(self.hooks, args[0], self.tensors, self.own, args[1:])
 
 
-def passed(hooks: Hooks, value: Any) -> Any:
-    """``value`` as its consumers see it when JAX differentiates them."""
+def passed(
+    hooks: Hooks, value: Any, tensors: Sequence[Tensor], own: Sequence[bool], others: Sequence[Any], late: bool = False
+) -> Any:
+    """``value`` as its consumers see it when JAX differentiates them; ``others`` are values of the other tensors."""
     with jax.enable_x64(True):
-        return HookGate(hooks)(value, value)[0]
+        return HookGate(hooks, tensors, own, late)(value, value, *others)[0]
 
 
-def _pass_gate(t: Tensor, node: Node, vertex: Any) -> Hooks:
+def _pass_gate(t: Tensor, node: Node, vertex: Any, hook: Hook) -> RemovableHandle:
     """Let a traced tensor show a value that has passed its hooks; nobody may have used the other one."""
-    call = node.call
-    if isinstance(call, _Passing) and (vertex is None or vertex.hooks is call.hooks):
-        return call.hooks
     if was_used(node):
         raise AutogradError(
             "[register_hook] the tensor was used already, and a JAX trace has gone on without the hook: register it "
             "right after the tensor is made"
         )
-    hooks = _hooks_of(vertex)
+    call = node.call
+    before = isinstance(call, _Passing) and (vertex is None or vertex.hooks is call.hooks)
+    hooks = call.hooks if before else _hooks_of(vertex)
+    bare = node.inputs[0] if before else node
+    handle = RemovableHandle(hooks, "own", hook)
+    tensors = [x for x in tensors_of(hooks.own.values()) if x._node.traced]
+    own = [x._node is node for x in tensors]
+    others = [x._operand() for x, mine in zip(tensors, own, strict=True) if not mine]
     with enable_grad():
-        new = finish(Node(_Passing(hooks), (node,), (), node.aval))
+        new = finish(Node(_Passing(hooks, tensors, own), (bare, *others), (), node.aval))
     for tape in here().tapes:
-        tape.note(new, (t,))
+        tape.note(new, (t, *(x for x, mine in zip(tensors, own, strict=True) if not mine)))
     t._cell.node = new
-    return hooks
+    return handle

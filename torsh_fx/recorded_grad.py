@@ -178,6 +178,7 @@ def _without_history(
         roots.clear()
         if among(plan) or any(isinstance(v, Vertex) for v in plan.order):
             gradients = _emit(plan, vertex, Tensor(ones_node(node.aval)), False, ours)[0]
+            executor.free(plan)
             return _shaped(wanted, node, aux, has_aux, slots, [gradients.get(id(s)) for s in slots])
         numbers = tuple([trail.numbered[s] for s in plan.leaves])
         trail.event.leaves = {**trail.event.leaves, key: numbers}

@@ -36,6 +36,7 @@ class Recorder:
         "_grad",
         "_long",
         "capture",
+        "forward",
         "mode",
         "own_trace",
         "own_traces",
@@ -52,6 +53,7 @@ class Recorder:
         self.tapes: list[Any] = []
         self.packing: list[Any] = []  # hooks of what is saved for backward, see ``saving``
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
+        self.forward = False  # in the forward of a Function, whose derivative is another's business
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
         self._set_mode()

@@ -21,6 +21,7 @@ from .graph import Node, Pullback, Slot, bind, caller_line, leaf, pullback
 from .hooking import hooked
 from .hooks import Hooks, passed
 from .lift import is_tensor
+from .reached import tensors_of
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.applying import check_indices
 from .rules.call import Aval, Call
@@ -36,6 +37,7 @@ class Entry(NamedTuple):
     runtime: tuple[Any, ...]
     name: str
     stop: bool  # recorded under no_grad: a constant to derivatives
+    held: bool  # and to finite differences, unless it belongs to the forward of a Function
     where: str  # file:line that called it
 
     def operands(self) -> list[Node]:
@@ -84,7 +86,9 @@ class Tape:
                 "tape would hold its tracers; record the function first and transform tape.as_jax()"
             )
         self._made[id(node)] = len(self.entries)
-        entry = Entry(node, node.inputs, node.runtime, node.describe(), not here().grad, caller_line())
+        stop = not here().grad
+        held = stop and not here().forward
+        entry = Entry(node, node.inputs, node.runtime, node.describe(), stop, held, caller_line())
         self.entries.append(entry)
 
     def made(self, node: Node) -> bool:
@@ -245,30 +249,40 @@ class Tape:
         with jax.enable_x64(True):
             env: dict[int, Any] = {}
             for k, (node, value) in enumerate(zip(self.inputs, flat, strict=True)):
-                env[id(node)] = self._passed(node, _widen(value) if wide else _fitting(f"input {k}", node, value))
+                env[id(node)] = _widen(value) if wide else _fitting(f"input {k}", node, value)
             listed = self.constants
             given = [self._current(c) for c in listed] if constants is None else constants
             if len(given) != len(listed):
                 raise ArgumentValueError(f"the tape has {len(listed)} constants, got {len(given)}")
             for k, (c, value) in enumerate(zip(listed, given, strict=True)):
-                fitting = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
-                env[id(c.node)] = self._passed(c.node, fitting)
+                env[id(c.node)] = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
+            hooks = bool(self._hooks or hooked)
+            for node in (*self.inputs, *(c.node for c in listed)) if hooks else ():
+                self._pass_hooks(node, env)
             for e in self.entries:
-                env[id(e.node)] = self._passed(e.node, self._evaluate(e, env, wide))
+                env[id(e.node)] = self._evaluate(e, env, wide)
+                if hooks:
+                    self._pass_hooks(e.node, env)
             out = [env[id(n)] for n in self.outputs]
         if self._out_tree is None:
             return out[0] if len(out) == 1 else tuple(out)
         return jax.tree.unflatten(self._out_tree, out)
 
-    def _passed(self, node: Node, value: Any) -> Any:
-        """The value behind the hooks that its tensor has now."""
-        if not (self._hooks or hooked):
-            return value
+    def _pass_hooks(self, node: Node, env: dict[int, Any]) -> None:
+        """Let the value of ``node`` pass the hooks that its tensor has now."""
         t = self._tensors.get(id(node))
         slot = t._edge if t is not None and isinstance(t._edge, Slot) else None
         listed = self._hooks[id(node)][1] if id(node) in self._hooks else None
         hooks = listed or node.hooks or (None if slot is None else slot.hooks)
-        return passed(hooks, value) if hooks else value
+        if not hooks:
+            return
+        constants = {id(t): key for key, t in self._tensors.items() if key not in self._made}
+        keys = [(t, constants.get(id(t), id(t._node))) for t in tensors_of(hooks.own.values())]
+        late = any(key in self._made and key not in env for _, key in keys)
+        keys = [(t, key) for t, key in keys if key in env]
+        own = [key == id(node) for _, key in keys]
+        others = [env[key] for _, key in keys if key != id(node)]
+        env[id(node)] = passed(hooks, env[id(node)], [t for t, _ in keys], own, others, late)
 
     def _evaluate(self, e: Entry, env: dict[int, Any], wide: Wide | None) -> Any:
         args = [env[id(i)] for i in e.inputs]
@@ -281,7 +295,7 @@ class Tape:
             _check_bounds(call, args, numbers)
         value = bind(call, *args, *numbers)
         if wide:
-            return wide.hold(_widen(value)) if e.stop else _widen(value)
+            return wide.hold(_widen(value)) if e.held else _widen(value)
         return jax.lax.stop_gradient(value) if e.stop else value
 
 
