@@ -131,7 +131,7 @@ def _summed(array: Any, dim: int | None) -> Any:
 
 def _vmap_of(axis: Any) -> Callable[..., Any]:
     # An unnamed vmap carries a private sentinel; only a real name may be passed on.
-    named = {"axis_name": axis.name} if isinstance(axis.name, str) else {}
+    named: dict[str, Any] = {"axis_name": axis.name} if isinstance(axis.name, str) else {}
 
     def vmap(fn: Callable[..., Any], dims: Sequence[int | None]) -> Callable[..., Any]:
         if all(d is None for d in dims):
@@ -214,7 +214,7 @@ def _transpose(cotangents: Arrays, *args: Any, call: Any) -> list[Any]:
     given = [None if type(ct) is ad.Zero else ct for ct in cotangents]
     if all(ct is None for ct in given):
         return [None] * len(args)
-    return [None] * call.n + call.transpose(constants, given)
+    return [*[None] * call.n, *call.transpose(constants, given)]
 
 
 def _batch_tangent(
@@ -291,6 +291,12 @@ def _jvp_of_whole(primals: Arrays, tangents: Arrays, *, call: Whole) -> tuple[li
     return list(found[0]), list(found[1])
 
 
+def _batch_whole(
+    axis: Any, args: Arrays, dims: Sequence[int | None], *, call: Whole
+) -> tuple[list[Any], list[int | None]]:
+    return call.batched(axis.size, args, tuple(dims))
+
+
 def _whole_avals(*avals: Any, call: Whole) -> list[Any]:
     return list(jax.make_jaxpr(call.forward)(*avals).out_avals)
 
@@ -299,6 +305,4 @@ _whole.def_impl(under_x64(_run_whole))
 _whole.def_abstract_eval(under_x64(_whole_avals))
 mlir.register_lowering(_whole, under_x64(mlir.lower_fun(_run_whole, multiple_results=True)))
 ad.primitive_jvps[_whole] = under_x64(_jvp_of_whole)
-batching.fancy_primitive_batchers[_whole] = under_x64(
-    lambda axis, args, dims, *, call: call.batched(axis.size, args, tuple(dims))
-)
+batching.fancy_primitive_batchers[_whole] = under_x64(_batch_whole)

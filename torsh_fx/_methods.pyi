@@ -1,9 +1,10 @@
 """Methods of Tensor that are attached at import; written by tests/make_stubs.py, do not edit."""
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from .hooks import RemovableHandle
 from .linalg import Slogdet
 from .ordering import MinMax
 from .reducing import ValuesIndices
@@ -661,13 +662,17 @@ class Methods:
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
         """A leaf of its own, with a copy of value and gradient."""
     def __reduce__(self) -> Any:
-        """How to pickle it: value, flag and gradient."""
+        """How to pickle it: value, flag and gradient; its hooks stay behind."""
     @property
     def T(self) -> Tensor:
         """All axes in reverse order, a view."""
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged, a view."""
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(gradient)`` whenever the gradient of this tensor is computed."""
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(tensor)`` whenever a backward has added to ``.grad`` of this leaf."""
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
         """x in another dtype or on another device, itself if it is there already."""
     def type_as(self, other: Tensor) -> Tensor:

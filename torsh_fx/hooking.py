@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .engine import Plan
@@ -97,7 +97,7 @@ def after(vertex: Any, parts: list[Any], g: Any) -> list[Any]:
     return parts
 
 
-def stored(leaves: Sequence[Slot], gradients: dict[int, Node | None]) -> None:
+def stored(leaves: Sequence[Slot], gradients: Mapping[int, Node | None]) -> None:
     """Run what is to run once a backward has stored its gradients, in the order in which they were complete."""
     by_id = {id(slot): slot for slot in leaves if slot.hooks is not None}
     for key, g in gradients.items():

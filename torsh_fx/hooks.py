@@ -95,7 +95,7 @@ class RemovableHandle:
 # -- registering ---------------------------------------------------------------------------------
 
 
-def register_hook(self: Tensor, hook: Hook) -> RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(gradient)`` whenever the gradient of this tensor is computed.
 
     The gradient is the whole one, of a leaf before it is added to ``.grad``, of any tensor
@@ -135,7 +135,7 @@ def register_hook(self: Tensor, hook: Hook) -> RemovableHandle:
     return RemovableHandle(hooks, "own", hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Hook) -> RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(tensor)`` whenever a backward has added to ``.grad`` of this leaf.
 
     All gradients of a backward are stored first (it is all or nothing), then the hooks

@@ -89,7 +89,7 @@ class Joint(Vertex):
         return found
 
     @property
-    def freed(self) -> bool:  # type: ignore[override]
+    def freed(self) -> bool:
         return self._freed
 
     @freed.setter
