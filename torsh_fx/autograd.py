@@ -41,7 +41,7 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
         usual = recorder.mode is not None and recorder.capture is None
         if gradient is None and not create_graph and usual and vertex.trail is trail:
             numbers = trail.event.leaves.get(vertex.code)
-            if numbers is not None and not _retained and not hooked:  # the same backward was made here before
+            if numbers is not None and not _retained and not trail.hooks:  # the same backward was made here before
                 leaves = [trail.edges[k - 1] for k in numbers]
                 known: list[Node | None] = [None] * len(leaves)
                 twins: dict[int, int] = {}
@@ -49,7 +49,7 @@ def backward(root: Tensor, gradient: Any, retain_graph: bool | None, create_grap
                     _check_leaves(leaves, False)
                     existing, twins = _existing(leaves)
                     known = [None if t is None else t._node for t in existing]
-                if not twins:
+                if not twins and not (hooked and any(slot in hooked for slot in leaves)):
                     _run(trail, vertex, None, leaves, known, retain_graph, None)
                     return
         seed = _seed(root, gradient)
@@ -98,13 +98,19 @@ def _run(
 
     def store(gradients: Sequence[Any]) -> None:
         if not retain and plan is not None:
-            executor.free(plan)
+            _free(plan)
         fresh = [leaf(g, slot.aval) for slot, g in zip(leaves, gradients, strict=True)]
         for k, twin in (twins or {}).items():  # one gradient tensor, assigned to two leaves, collects both
             fresh[k] = fresh[twin] = finish(add_nodes(fresh[twin], fresh[k]))
         _store(leaves, fresh)
 
     executor.flush(executor.Back(vertex, found, seed, existing, retain, numbers, store), "backward()")
+
+
+def _free(plan: Plan) -> None:
+    executor.free(plan)
+    if hooked:
+        saving.forget(plan)
 
 
 def _enter_earlier(trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -148,7 +154,7 @@ def _backward_on_record(
     if not create_graph:
         _compute((*summed, *retained.values()), None if retain_graph else plan)
     if not retain_graph:
-        executor.free(plan)
+        _free(plan)
     for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
         summed[k] = summed[twin] = joined(summed[twin], summed[k], lambda a, b: finish(add_nodes(a, b)))
     _store(plan.leaves, summed)
@@ -280,7 +286,7 @@ def grad(
             _compute([g for g in totals if g is not None])
         if not retain_graph:
             for plan in plans:
-                executor.free(plan)
+                _free(plan)
     return tuple(None if g is None else result(g) for g in totals)
 
 

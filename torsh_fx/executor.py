@@ -327,8 +327,6 @@ def free(plan: Plan) -> None:
     """Mark the history that a backward walked as used up, and let go of it."""
     for node in plan.order:
         node.freed = True
-        if node.hooks is not None:
-            node.hooks.packed = None
         if node.value is not None and node.trail is None:
             node.inputs, node.runtime, node.guard = (), (), None
 

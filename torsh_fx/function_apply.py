@@ -73,7 +73,7 @@ def run(form: Form, args: tuple[Any, ...]) -> Any:
     call.outs = outs
     foreign = grad and whole is None and (foreign or any(n.traced for n in call.nodes.values()))
     if not (call.nodes and (recording or foreign)):
-        results = [o.detach() if any(o is t for t in call.tensors) and o not in ctx._dirty else o for o in outs]
+        results = [o.detach() if _among(o, call.tensors) and not _among(o, ctx._dirty) else o for o in outs]
         return tuple(results) if isinstance(raw, tuple) else results[0]
     applied = Applied(form, args, outs, ctx)
     nodes = _through_gate(applied, ctx, call) if foreign else call.nodes
@@ -85,9 +85,13 @@ def run(form: Form, args: tuple[Any, ...]) -> Any:
     return tuple(results) if isinstance(raw, tuple) else results[0]
 
 
+def _among(o: Any, tensors: Sequence[Tensor]) -> bool:
+    return any(o is t for t in tensors)
+
+
 def _placed(o: Tensor, node: Node, part: Any, ctx: FunctionCtx) -> Tensor:
     """A result in its place in the graph: a Tensor of its own, or the argument that was written."""
-    if any(o is t for t in ctx._dirty):
+    if _among(o, ctx._dirty):
         cell = o._cell
         cell.node, cell.version = node, cell.version + 1
         if part is not None:
@@ -118,7 +122,7 @@ class _Undo:
 
 def _check_dirty(form: Form, ctx: FunctionCtx, outs: Sequence[Any], recording: bool) -> None:
     for t in ctx._dirty:
-        if not any(o is t for o in outs):
+        if not _among(t, outs):
             raise AutogradError(f"[function({form.name})] an argument that is marked dirty must be returned")
         if recording and isinstance(t._edge, Slot):
             raise AutogradError(

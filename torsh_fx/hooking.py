@@ -25,10 +25,7 @@ hooked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def among(plan: Plan) -> bool:
     """Does a backward along ``plan`` meet a hook?"""
-    if not hooked:
-        return False
-    ids = set(map(id, hooked))
-    return any(id(v) in ids for v in itertools.chain(plan.order, plan.leaves))
+    return bool(hooked) and any(v in hooked for v in itertools.chain(plan.order, plan.leaves))
 
 
 def ordered(plan: Plan, root: Any) -> Plan:

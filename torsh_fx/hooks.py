@@ -129,7 +129,9 @@ def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
         raise AutogradError("[register_hook] the tensor does not require grad: no gradient will ever come by")
     if node.traced:
         return _pass_gate(self, node, vertex, hook)
-    hooks = _hooks_of(vertex)
+    if vertex is not None:
+        _note_change(vertex)
+    hooks = hooks_of(vertex)
     for tape in here().tapes:
         hooks = tape.hook(node, hooks)
     return RemovableHandle(hooks, "own", hook)
@@ -159,9 +161,9 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -
     if not isinstance(vertex, Slot):
         what = "does not require grad" if vertex is None else f"is the result of [{vertex.describe()}], no leaf"
         raise AutogradError(f"[register_post_accumulate_grad_hook] nothing is accumulated here: the tensor {what}")
-    hooks = _hooks_of(vertex)
-    hooks.tensor = self
-    return RemovableHandle(hooks, "after", hook)
+    handle = _register(vertex, "after", hook)
+    vertex.hooks.tensor = self
+    return handle
 
 
 def register_on_vertex(vertex: Any, kind: str, hook: Hook) -> RemovableHandle:
@@ -172,7 +174,7 @@ def register_on_vertex(vertex: Any, kind: str, hook: Hook) -> RemovableHandle:
             f"[{vertex.describe()}] hooks of a grad_fn belong to the recorded graph, which a trace or a tape does not "
             "follow; use Tensor.register_hook"
         )
-    return RemovableHandle(_hooks_of(vertex), kind, hook)
+    return _register(vertex, kind, hook)
 
 
 def _check_callable(name: str, hook: Any) -> None:
@@ -180,16 +182,23 @@ def _check_callable(name: str, hook: Any) -> None:
         raise ArgumentTypeError(f"[{name}] a hook must be a function, got {shown(hook)}")
 
 
-def _hooks_of(vertex: Any) -> Hooks:
+def hooks_of(vertex: Any) -> Hooks:
     """Those of ``vertex``, which has some from now on; of no vertex new ones."""
     if vertex is None:
         return Hooks(None)
-    _note_change(vertex)
     hooks: Hooks | None = vertex.hooks
     if hooks is None:
         hooks = vertex.hooks = Hooks(vertex)
+    if vertex.trail is not None:
+        vertex.trail.hooks = True
     hooked.add(vertex)
     return hooks
+
+
+def _register(vertex: Any, kind: str, hook: Hook) -> RemovableHandle:
+    if vertex is not None:
+        _note_change(vertex)
+    return RemovableHandle(hooks_of(vertex), kind, hook)
 
 
 def _note_change(vertex: Any) -> None:
@@ -265,7 +274,9 @@ def _pass_gate(t: Tensor, node: Node, vertex: Any, hook: Hook) -> RemovableHandl
         )
     call = node.call
     before = isinstance(call, _Passing) and (vertex is None or vertex.hooks is call.hooks)
-    hooks = call.hooks if before else _hooks_of(vertex)
+    if vertex is not None:
+        _note_change(vertex)
+    hooks = call.hooks if before else hooks_of(vertex)
     bare = node.inputs[0] if before else node
     handle = RemovableHandle(hooks, "own", hook)
     tensors = [x for x in tensors_of(hooks.own.values()) if x._node.traced]

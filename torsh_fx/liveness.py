@@ -160,7 +160,7 @@ def _graph(
         if event.call.missing() is not None:  # a backward that comes here will say so, and read nothing
             stack += _edge_places(trail, event)
             continue
-        if not (trail.packed and _is_packed(trail.nodes[place])):
+        if not (trail.hooks and _is_packed(trail.nodes[place])):
             for k in event.call.residual_keys(event.mask):
                 value(event.code if isinstance(k, str) else event.codes[k], place)
         for ref in event.numbers:

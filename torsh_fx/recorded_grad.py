@@ -165,7 +165,8 @@ def _without_history(
     aux = jax.tree.unflatten(tree, [_stripped(t) if is_tensor(t) else t for t in flat])
     used = tuple([trail.numbered.get(s) for s in slots])
     key = ("gradient", vertex.code, used, tuple(codes), tracking)
-    python = bool(hooked) or isinstance(vertex, Vertex)  # perhaps some of it runs as Python each time
+    python = trail.hooks or isinstance(vertex, Vertex)  # perhaps some of it runs as Python each time
+    python = python or (bool(hooked) and any(s in hooked for s in slots))
     numbers = None if python else trail.event.leaves.get(key)
     plan: Plan | None = None
     if numbers is None:

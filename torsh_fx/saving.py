@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .engine import Plan
 from .graph import Node
-from .hooking import hooked
-from .hooks import Hooks
+from .hooks import hooks_of
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
 from .rules.kinds import shown
@@ -43,8 +43,8 @@ class saved_tensors_hooks:  # noqa: N801  PyTorch's name
 
     Example:
         >>> x = tensor([1.0, 2.0], requires_grad=True)
-        >>> with saved_tensors_hooks(lambda t: t.numpy(), lambda a: tensor(a)):
-        ...     y = (x.detach() * 3 * x).exp()
+        >>> with saved_tensors_hooks(lambda t: t.detach().numpy(), lambda a: tensor(a)):
+        ...     y = (x * x).exp()
         >>> y.sum().backward()
     """
 
@@ -109,11 +109,14 @@ def pack_residuals(node: Node) -> None:
         t = Tensor(node, node) if isinstance(key, str) else Tensor(node.inputs[key], edges[key])
         found[key] = Packed(recorder.packing[-1], t, what)
     if found:
-        if node.hooks is None:
-            node.hooks = Hooks(node)
-        node.hooks.packed = found
-        hooked.add(node)
-        recorder.trail.packed = True
+        hooks_of(node).packed = found
+
+
+def forget(plan: Plan) -> None:
+    """Let go of what was packed for a backward that is done."""
+    for node in plan.order:
+        if node.hooks is not None:
+            node.hooks.packed = None
 
 
 def unpacked(node: Node) -> dict[int | str, Node] | None:

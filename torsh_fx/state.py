@@ -34,7 +34,6 @@ class Recorder:
         "_attempt",
         "_eager",
         "_grad",
-        "_long",
         "capture",
         "forward",
         "mode",
@@ -66,8 +65,7 @@ class Recorder:
         # Inside an attempt the short ways that skip its questions must not be taken.
         # No call in here and in ``grad``: Ctrl-C comes at calls, and must not leave a block's mode behind.
         usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0)
-        self._long = bool(self._eager or self.tapes or self.packing)
-        self.mode: int | None = None if self._long else usual
+        self.mode: int | None = None if self._eager or self.tapes or self.packing else usual
 
     @property
     def grad(self) -> bool:
@@ -78,7 +76,7 @@ class Recorder:
     def grad(self, mode: bool) -> None:
         self._grad = mode
         usual = (1 if mode else 0) | (2 if self._attempt is not None else 0)
-        self.mode = None if self._long else usual
+        self.mode = None if self._eager or self.tapes or self.packing else usual
 
     @property
     def eager(self) -> bool:

@@ -134,6 +134,7 @@ class Trail:
         "event",
         "floats",
         "guards",
+        "hooks",
         "inputs",
         "ints",
         "leaves",
@@ -142,7 +143,6 @@ class Trail:
         "nodes",
         "numbered",
         "over",
-        "packed",
         "period",
     )
 
@@ -158,7 +158,7 @@ class Trail:
         self.ints: list[int] = []
         self.guards: list[Any] = []
         self.base = next_serial()
-        self.packed = False  # are residuals of its nodes kept by somebody's hooks?  See ``saving``
+        self.hooks = False  # has one of its nodes hooks?
         self.marked = False  # has it regions?  See ``regions``
         self.breaks: list[tuple[int, int]] = []
         self.period = 0  # after how many ops they repeat, once that was looked at
