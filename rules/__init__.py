@@ -57,6 +57,7 @@ from .convert import convert as convert
 from .convert import full as full
 from .convert import graft as graft
 from .custom import custom as custom
+from .custom import register_jvp as register_jvp
 from .custom import register_vjp as register_vjp
 from .diagonal import diag_embed as diag_embed
 from .diagonal import diagonal as diagonal
@@ -360,6 +361,7 @@ __all__ = [
     "random_uniform",
     "reciprocal",
     "reduce_grad_to_shape",
+    "register_jvp",
     "register_vjp",
     "relu",
     "remainder",

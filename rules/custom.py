@@ -22,13 +22,14 @@ Derivative = Callable[..., Any]
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "depthwise_conv2d", "separable_conv2d", "conv_transpose2d")
 
 _derivatives: weakref.WeakKeyDictionary[Any, Derivative] = weakref.WeakKeyDictionary()
+_tangents: weakref.WeakKeyDictionary[Any, Derivative] = weakref.WeakKeyDictionary()
 
 
 @general(name="custom", label="custom({name})", tests=False)
 def custom_row(*xs: Array, name: str, fn: Callable[..., Any], around: Surroundings) -> Array:
     """A JAX function run as one op (see ``custom``).
 
-    Gradient: the registered derivative; without one, asking is an error.
+    Gradient: the registered VJP, or the transpose of the registered JVP; without either, asking is an error.
     Source: the caller.
     Example:
         >>> custom("double", lambda x: 2 * x, jnp.float32(3)).item()
@@ -53,6 +54,8 @@ def _(*xs: Aval, name: str, fn: Callable[..., Any], around: Surroundings) -> tup
 
 @custom_row.vjp("xs")
 def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], around: Surroundings) -> Array:
+    if fn not in _derivatives and fn in _tangents:
+        return _transposed(name, fn, g, i, xs, around)
     with around.entered(xs):
         grads = _derivative(name, fn)(g, *xs)
     if not isinstance(grads, (tuple, list)):
@@ -66,7 +69,10 @@ def _(g: Any, i: int, xs: tuple[Array, ...], name: str, fn: Callable[..., Any], 
 def _(
     tangents: Any, xs: tuple[Array, ...], aval: Aval, name: str, fn: Callable[..., Any], around: Surroundings
 ) -> Array:
-    """Forward mode is the transpose of the registered VJP, which is linear in g."""
+    """Forward mode is the registered JVP, or else the transpose of the registered VJP, which is linear in g."""
+    if fn in _tangents:
+        with around.entered(xs):
+            return _tangent(name, fn, xs, tangents, aval)
     active = [i for i, t in enumerate(tangents) if t is not None]
 
     def back(g: Array) -> list[Array]:
@@ -76,6 +82,33 @@ def _(
 
     with around.entered(xs):
         (out,) = jax.linear_transpose(back, jax.ShapeDtypeStruct(aval.shape, aval.dtype))([tangents[i] for i in active])
+    return out  # type: ignore[no-any-return]
+
+
+def _tangent(name: str, fn: Callable[..., Any], xs: tuple[Array, ...], tangents: Any, aval: Aval) -> Array:
+    """The registered JVP, given zeros for what has no tangent (None where there can be none)."""
+    floating = [jnp.issubdtype(x.dtype, jnp.floating) for x in xs]
+    given = [jnp.zeros_like(x) if t is None and f else t for x, t, f in zip(xs, tangents, floating, strict=True)]
+    out = jnp.asarray(_tangents[fn](tuple(xs), tuple(given)))
+    if out.shape != aval.shape:
+        raise ShapeMismatchError(
+            f"[custom({name})] the derivative must give a tangent of the result's shape",
+            expected=aval.shape,
+            got=out.shape,
+        )
+    return out.astype(aval.dtype)
+
+
+def _transposed(
+    name: str, fn: Callable[..., Any], g: Array, i: int, xs: tuple[Array, ...], around: Surroundings
+) -> Array:
+    """Reverse mode of an op with a JVP only, which is linear in the tangents."""
+
+    def forth(t: Array) -> Array:
+        with around.entered(xs):
+            return _tangent(name, fn, xs, [t if k == i else None for k in range(len(xs))], Aval(g.shape, g.dtype))
+
+    (out,) = jax.linear_transpose(forth, jax.ShapeDtypeStruct(xs[i].shape, xs[i].dtype))(g)
     return out  # type: ignore[no-any-return]
 
 
@@ -94,7 +127,8 @@ def _fitted(name: str, grad: Any, x: Array) -> Array:
 
 
 def _missing(call: Call) -> str | None:
-    return None if call.kwargs["fn"] in _derivatives else _explain(call.kwargs["name"])
+    fn = call.kwargs["fn"]
+    return None if fn in _derivatives or fn in _tangents else _explain(call.kwargs["name"])
 
 
 custom_row.missing_fn = _missing
@@ -107,7 +141,7 @@ def _explain(name: str) -> str:
             f"{why}, and a custom node does not record stride, padding, dilation or groups; "
             f"use the differentiable convolution of the same name, or im2col and matmul"
         )
-    return f"{why}; register one with register_vjp"
+    return f"{why}; register one with register_vjp or register_jvp"
 
 
 def _derivative(name: str, fn: Callable[..., Any]) -> Derivative:
@@ -121,6 +155,13 @@ def register_vjp(fn: Callable[..., Any], derivative: Derivative) -> None:
     if fn in _derivatives:
         raise AutogradError("this function already has a derivative; known programs hold it, make a new op instead")
     _derivatives[fn] = derivative
+
+
+def register_jvp(fn: Callable[..., Any], derivative: Derivative) -> None:
+    """Make ``fn`` differentiable: ``derivative(operands, tangents)``, two tuples, gives the result's tangent."""
+    if fn in _tangents:
+        raise AutogradError("this function already has a derivative; known programs hold it, make a new op instead")
+    _tangents[fn] = derivative
 
 
 def custom(name: str, fn: Callable[..., Any], *xs: Any) -> Array:

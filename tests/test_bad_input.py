@@ -667,6 +667,21 @@ SINGLE = [
     Bad("custom_op: result", lambda w: tx.custom_op("twice", lambda x: "a")(w.v), TYPE, "twice.*one array.*str"),
     Bad("custom_op: results", lambda w: tx.custom_op("two", lambda x: (x, x))(w.v), TYPE, "two.*one array.*tuple"),
     Bad("custom_op: no rule", lambda w: tx.custom_op("f", lambda x: x)(w.v).sum().backward(), NONE, r"custom\(f\)"),
+    Bad("register_jvp: a number", lambda w: tx.custom_op("f", abs).register_jvp(3), TYPE, "derivative.*function.*int"),
+    Bad("register_hook: a number", lambda w: w.v.register_hook(3), TYPE, "register_hook.*function.*int 3"),
+    Bad("register_hook: no gradient", lambda w: w.d.register_hook(abs), NONE, "register_hook.*require grad"),
+    Bad(
+        "register_post_accumulate_grad_hook: a result",
+        lambda w: (w.v * 2).register_post_accumulate_grad_hook(abs),
+        NONE,
+        "register_post_accumulate_grad_hook.*no leaf",
+    ),
+    Bad(
+        "register_hook: a shape",
+        lambda w: ((y := w.v * 2).register_hook(lambda g: g.sum()), y.sum().backward()),
+        SHAPE,
+        r"hook .*same shape.*expected \[3\], got \[\]",
+    ),
     Bad("register_vjp: a number", lambda w: tx.custom_op("f", abs).register_vjp(3), TYPE, "derivative.*function.*int"),
 ]
 

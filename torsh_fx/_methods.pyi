@@ -1,9 +1,10 @@
 """Methods of Tensor that are attached at import; written by tests/make_stubs.py, do not edit."""
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from .hooks import RemovableHandle
 from .linalg import Slogdet
 from .ordering import MinMax
 from .reducing import ValuesIndices
@@ -803,7 +804,7 @@ class Methods:
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
         """A leaf of its own, with copies of value and gradient; what shared storage does so afterwards."""
     def __reduce__(self) -> Any:
-        """How to pickle it: value, flag, gradient, and what the user has put on it."""
+        """How to pickle it: value, flag, gradient, and what the user has put on it; its hooks stay behind."""
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
         """What NumPy calls for ``np.sin(t)`` or ``array * t``: our function of that name, arrays as constants."""
     @property
@@ -812,6 +813,10 @@ class Methods:
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged, a view."""
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(gradient)`` whenever the gradient of this tensor is computed."""
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(tensor)`` whenever a backward has added to ``.grad`` of this leaf."""
     def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
         """x in another dtype or on another device, itself if it is there already."""
     def type_as(self, other: Tensor) -> Tensor:

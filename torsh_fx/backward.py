@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from . import executor
+from . import executor, hooking, saving
 from .engine import Plan, discover, leading_to, propagate
 from .graph import Node, Slot, add_nodes, leaf, pull
+from .hooking import hooked
+from .joint import Vertex, joined
 from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
@@ -62,12 +64,14 @@ def _again(vertex: Any, retain_graph: bool) -> bool:
     """Backward of a vertex, without a walk, if the same was made here before."""
     recorder = here()
     trail = recorder.trail
-    if recorder.mode is None or recorder.capture is not None or vertex.trail is not trail or _retained:
+    if recorder.mode is None or recorder.capture is not None or vertex.trail is not trail or _retained or trail.hooks:
         return False
     numbers = trail.event.leaves.get(vertex.code)
     if numbers is None:
         return False
     leaves = [trail.edges[k - 1] for k in numbers]
+    if hooked and any(slot in hooked for slot in leaves):
+        return False
     known: list[Node | None] = [None] * len(leaves)
     if any(slot.grad is not None for slot in leaves):
         _check_leaves(leaves, False)
@@ -129,13 +133,20 @@ def _run(
 
     def store(gradients: Sequence[Any]) -> None:
         if not retain and plan is not None:
-            executor.free(plan)
+            drop(plan)
         fresh = [leaf(g, slot.aval, slot.kind) for slot, g in zip(leaves, gradients, strict=True)]
         for k, twin in (twins or {}).items():  # one gradient tensor, assigned to two leaves, collects both
             fresh[k] = fresh[twin] = finish(add_nodes(fresh[twin], fresh[k]))
         _store(leaves, fresh)
 
     executor.flush(executor.Back(roots, found, seeds, existing, retain, numbers, store), "backward()")
+
+
+def drop(plan: Plan) -> None:
+    """Let go of the history that a backward walked, and of what was packed for it."""
+    executor.free(plan)
+    if hooked:
+        saving.forget(plan)
 
 
 def _name(trail: Trail, vertex: Any, place: dict[int, int]) -> Any:
@@ -184,18 +195,18 @@ def _backward_on_record(
     ``inner`` are results whose gradients are wanted, too.
     """
     found, retained = _emit(plan, starts, create_graph, set(map(id, inner)))
-    retained.update({t: found[id(v)] for v, t in inner.items() if id(v) in found})
-    gradients = [found[id(leaf)] for leaf in leaves]
+    retained.update({t: found[id(v)] for v, t in inner.items() if found.get(id(v)) is not None})
+    gradients: list[Node | None] = [found[id(leaf)] for leaf in leaves]
     summed = [
-        g if known is None else _sum(known._node, known._current_edge(), g)
+        g if known is None or g is None else _sum(known._node, known._current_edge(), g)
         for known, g in zip(existing, gradients, strict=True)
     ]
     if not create_graph:
-        compute((*summed, *retained.values()))
+        compute((*summed, *retained.values()), None if retain_graph else plan)
     if not retain_graph:
-        executor.free(plan)
+        drop(plan)
     for k, twin in twins.items():  # one gradient tensor, assigned to two leaves, collects both
-        summed[k] = summed[twin] = finish(add_nodes(summed[twin], summed[k]))
+        summed[k] = summed[twin] = joined(summed[twin], summed[k], lambda a, b: finish(add_nodes(a, b)))
     _store(leaves, summed)
     for tensor in inner.values():
         retain(tensor)
@@ -203,12 +214,15 @@ def _backward_on_record(
         if tensor._slot is None:
             tensor._slot = Slot(node.aval)
         _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
+    if hooked:
+        with set_grad_enabled(create_graph):
+            hooking.stored(leaves, found)
 
 
-def compute(gradients: Sequence[Node]) -> None:
+def compute(gradients: Sequence[Node | None], used: Plan | None = None) -> None:
     """Everything that can fail has run before gradients are stored; a compiled step runs as a whole."""
     if here().capture is None:
-        executor.run([g for g in gradients if not g.traced])
+        executor.run([g for g in gradients if g is not None and not g.traced], used)
 
 
 def _check_leaves(leaves: Sequence[Slot], traced: bool) -> None:
@@ -247,9 +261,11 @@ def _existing(leaves: Sequence[Slot]) -> tuple[list[Tensor | None], dict[int, in
     return found, twins
 
 
-def _store(leaves: Sequence[Slot], gradients: Sequence[Node]) -> None:
+def _store(leaves: Sequence[Slot], gradients: Sequence[Node | None]) -> None:
     """The last step, after everything that can fail: gradients into their slots."""
     for slot, node in zip(leaves, gradients, strict=True):
+        if node is None:  # a function's backward said so
+            continue
         if slot.grad is None:
             slot.grad = result(node) if node.edges or node.trail is not None else Tensor(node)
         else:  # accumulation keeps the object
@@ -351,7 +367,7 @@ def _must_emit(plan: Plan, create_graph: bool) -> bool:
         or any(node.call.foreign for node in plan.order)
     ):
         return True
-    return bool(_retained) and any(node in _retained for node in plan.order)
+    return hooking.among(plan) or (bool(_retained) and any(node in _retained for node in plan.order))
 
 
 def is_traced(plan: Plan, roots: Sequence[Tensor], starts: Sequence[Start]) -> bool:
@@ -374,32 +390,58 @@ def _emit(
 
     With ``batch``, every gradient has a leading axis of that extent, over which the rules are mapped.
     """
-    caught: dict[int, Node] = {}
+    caught: dict[int, Any] = {}
     retained: dict[Tensor, Node] = {}
     if here().capture is not None:
-        here().capture.check(plan.order)
+        here().capture.check(plan)
+    hooks = hooking.among(plan)
+    if batch is not None and (hooks or any(isinstance(v, Vertex) for v in plan.order)):
+        raise AutogradError(
+            "[grad] is_grads_batched does not reach through hooks and autograd.Function, which are Python: call grad "
+            "once per gradient"
+        )
+    walk = hooking.ordered(plan, [v for v, _ in starts]) if hooks else plan
+    ends = {id(v) for v in plan.leaves}
 
-    def emit(node: Node, g: Node) -> list[Node | None]:
-        if targets is not None and id(node) in targets:
-            caught[id(node)] = g
+    def emit(node: Any, g: Any) -> list[Any]:
+        at_end = id(node) in ends  # which only hooks bring here
+        incoming, g = g, hooking.met(node, g) if hooks else g
+        if targets is not None and id(node) in targets:  # as in PyTorch, without hooks if it goes on
+            caught[id(node)] = g if at_end else incoming
         ref = _retained.get(node)
-        if ref is not None and (tensor := ref()) is not None:
+        if ref is not None and g is not None and (tensor := ref()) is not None:
             retained[tensor] = g
-        parts = []
-        for i, edge in enumerate(plan.edges(node)):
-            part = None if edge is None else pull(node, i, g, batch)
+        if at_end and id(node) not in caught:
+            caught[id(node)] = hooking.before(node, g)
+        edges = plan.edges(node)
+        if at_end or g is None:
+            return [None] * len(edges)
+        if not hooks:
+            return pulled(node, edges, g)
+        g = hooking.before(node, g)
+        if g is None:
+            return [None] * len(edges)
+        return hooking.after(node, pulled(node, edges, g), g)
+
+    def pulled(node: Any, edges: Sequence[Any], g: Any) -> list[Any]:
+        if isinstance(node, Vertex):
+            return node.pulled(g, edges, differentiable)
+        read = saving.unpacked(node) if hooks else None
+        parts: list[Node | None] = []
+        for i, edge in enumerate(edges):
+            part = None if edge is None else pull(node, i, g, batch, read)
             if part is not None:
                 part.edges = _pull_edges(node, part, g) if differentiable else ()
                 finish(part)
             parts.append(part)
         return parts
 
-    def add(a: Node, b: Node) -> Node:
+    def plus(a: Node, b: Node) -> Node:
         return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
     with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
         seeds = [(v, _start(v, seed, differentiable)) for v, seed in starts]
-        found = propagate(plan, seeds, emit, add)
+        found = propagate(walk, seeds, emit, lambda a, b: joined(a, b, plus))
     return {**found, **caught}, retained
 
 

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import jax
 
 from . import executor, explaining
+from .engine import Plan as Walk
 from .graph import Guard, Node, Slot, caller_line, is_ours, next_serial
+from .joint import Vertex
 from .liveness import Needs, needs
 from .program import build, ones_of
 from .programs import CACHE
@@ -139,13 +141,24 @@ class Capture:
         self.reason = "it sets the state of a random generator"
         self.sets = True
 
-    def check(self, vertices: Any) -> None:
+    def check(self, plan: Walk) -> None:
         """Refuse a backward that leaves the step."""
-        if any(v.trail is not self.trail for v in vertices):
+        if any(map(self._is_outside, plan.order)):
             raise AutogradError(
                 "backward() inside a compiled step reaches a part of the graph that was recorded outside of it: "
                 "detach() what comes from outside, or compute it in the step"
             )
+        for slot in plan.leaves:
+            if slot.hooks and self._is_outside(slot):
+                self.reason = "a hook of a Tensor from outside runs in it"
+
+    def note_hook(self, vertex: Any) -> None:
+        """The hooks of a tensor change."""
+        if self._is_outside(vertex):
+            self.reason = "it changes the hooks of a Tensor from outside"
+
+    def _is_outside(self, vertex: Any) -> bool:
+        return vertex.trail is not self.trail and (vertex.trail is not None or vertex.serial < self.born)
 
     # -- before and after ------------------------------------------------------------------
 
@@ -359,6 +372,8 @@ class _Reading:
 
 def _refuse_kept(trail: Trail) -> None:
     """What is still alive has been put somewhere, and a replay would not put it there."""
+    if any(isinstance(e, Vertex) for e in trail.edges):
+        _let_functions_go(trail)
     kept = needs(trail, None, donate=False).bits
     if kept:
         gc.collect()  # a cycle holds nothing for anybody
@@ -370,6 +385,15 @@ def _refuse_kept(trail: Trail) -> None:
             "later calls would not put theirs, such as an attribute or a list: return it, or write it in place into a "
             "Tensor made outside, e.g. self.m.copy_(...), that the step reaches by names, attributes or arguments"
         )
+
+
+def _let_functions_go(trail: Trail) -> None:
+    """No backward comes here any more, and users' functions hold what they read."""
+    trail.edges = [Slot(e.aval) if isinstance(e, Vertex) else e for e in trail.edges]
+    trail.numbered = {e: k + 1 for k, e in enumerate(trail.edges)}
+    for node in trail.nodes:
+        if node.filled:
+            node.edges = ()
 
 
 def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .arithmetic import operand
-from .rules import ArgumentTypeError, register_vjp
+from .rules import ArgumentTypeError, register_jvp, register_vjp
 from .rules.context import Surroundings
 from .rules.op import OPS
 from .tensor import Tensor, apply
@@ -22,7 +22,7 @@ class CustomOp:
         ArgumentTypeError: an operand is neither Tensor nor JAX array, or the
             function does not return one array.
 
-    Gradient: the registered derivative; without one, an AutogradError in reverse.
+    Gradient: the registered derivative; without one, an AutogradError when it is asked for.
     Source: ``rules.custom``.
     """
 
@@ -40,7 +40,7 @@ class CustomOp:
         Args:
             derivative: gets the cotangent and the operands; a gradient may be None for
                 zero, and need be in no tuple if it is the only one.  Linear in g, it
-                also is forward mode's.
+                also is forward mode's, unless ``register_jvp`` gives that.
 
         Returns:
             ``derivative``.
@@ -62,6 +62,35 @@ class CustomOp:
         register_vjp(self.fn, derivative)
         return derivative
 
+    def register_jvp(self, derivative: Callable[..., Any]) -> Callable[..., Any]:
+        """Register ``derivative(operands, tangents) -> tangent of the result`` on JAX arrays; usable as decorator.
+
+        Args:
+            derivative: gets two tuples; the tangent of an operand that does not move is zero, of
+                one that is not floating None.  Linear in the tangents, it also is reverse mode's,
+                unless ``register_vjp`` gives that.
+
+        Returns:
+            ``derivative``.
+
+        Raises:
+            ArgumentTypeError: it is no function.
+            AutogradError: there is one already.
+            ShapeMismatchError: when it is used, its tangent does not have the result's shape.
+
+        Example:
+            >>> op = custom_op("cube", lambda x: x**3)
+            >>> rule = op.register_jvp(lambda operands, tangents: 3 * operands[0] ** 2 * tangents[0])
+            >>> x = tensor([2.0], requires_grad=True)
+            >>> op(x).sum().backward()
+            >>> x.grad.tolist()
+            [12.0]
+        """
+        if not callable(derivative):
+            raise ArgumentTypeError(f"[{self.name}] a derivative must be a function, got {type(derivative).__name__}")
+        register_jvp(self.fn, derivative)
+        return derivative
+
     def __repr__(self) -> str:
         return f"<custom_op {self.name}>"
 
@@ -81,7 +110,7 @@ def custom_op(name: str, fn: Callable[..., Any]) -> CustomOp:
     Raises:
         ArgumentTypeError: the name is no string, or ``fn`` no function.
 
-    Gradient: what ``register_vjp`` was given.
+    Gradient: what ``register_vjp`` or ``register_jvp`` was given.
     Source: ``rules.custom``.
     Example:
         >>> double = custom_op("double", lambda x: 2 * x)

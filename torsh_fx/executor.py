@@ -59,19 +59,19 @@ def force_elsewhere(node: Node) -> None:
         run([node])
 
 
-def run(wanted: Sequence[Node]) -> None:
-    """Compute ``wanted``, and with them all that this thread has recorded."""
+def run(wanted: Sequence[Node], used: Plan | None = None) -> None:
+    """Compute ``wanted``, and with them all that this thread has recorded; nobody asks for the graph ``used`` again."""
     trail = here().trail
     if wanted and here().capture is not None:
         here().capture.refuse("a read")
     if any(n.trail is trail and n.value is None for n in wanted):
-        flush()
+        flush(used=used)
     elsewhere = [n for n in wanted if n.value is None]
     if elsewhere:
         _run_elsewhere(elsewhere)
 
 
-def flush(back: Back | None = None, cause: str = "a read") -> None:
+def flush(back: Back | None = None, cause: str = "a read", used: Plan | None = None) -> None:
     """Run what this thread has recorded; afterwards it records anew, also after a failure."""
     recorder = here()
     trail = recorder.trail
@@ -82,7 +82,7 @@ def flush(back: Back | None = None, cause: str = "a read") -> None:
     if trail.nodes or back is not None:
         recorder.trail = Trail()
         try:
-            _run(trail, back, cause)
+            _run(trail, back, cause, used)
         finally:
             trail.over = True
 
@@ -93,19 +93,21 @@ def flush(back: Back | None = None, cause: str = "a read") -> None:
 _lock = threading.RLock()
 
 
-def _run(trail: Trail, back: Back | None, cause: str) -> None:
+def _run(trail: Trail, back: Back | None, cause: str, used: Plan | None = None) -> None:
     counts["programs run"] += 1
     trail.tidy()
     traced = ambient_trace() is not None
     with _lock:
-        needed, known, timed = _choose(trail, back, cause, traced)
+        needed, known, timed = _choose(trail, back, cause, traced, used)
         if needed.program.donated:
             _execute(trail, needed, back, known, traced, timed)
             return
     _execute(trail, needed, back, known, traced, timed)  # which may be somebody else's Python, and wait
 
 
-def _choose(trail: Trail, back: Back | None, cause: str, traced: bool) -> tuple[Needs, bool, explaining.Timed | None]:
+def _choose(
+    trail: Trail, back: Back | None, cause: str, traced: bool, used: Plan | None
+) -> tuple[Needs, bool, explaining.Timed | None]:
     """What is needed of the trail and the program for it; was the pair known, and a clock if the program is new."""
     event = trail.event
     trail.arrays = [leaf.value for leaf in trail.leaves]
@@ -114,7 +116,7 @@ def _choose(trail: Trail, back: Back | None, cause: str, traced: bool) -> tuple[
     known = needed is not None
     timed = None
     if needed is None:
-        needed = needs(trail, back, donate=not traced)
+        needed = needs(trail, back, donate=not traced, used=used)
         event.seen += 1
         program = CACHE.find(event, needed)
         if program is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -82,6 +82,7 @@ class Node:
         "freed",
         "guard",
         "home",  # the devices a pending value is bound to, None for wherever
+        "hooks",  # what runs when its gradient is there, see ``hooks``
         "inputs",
         "kind",  # the number of its aval
         "region",  # of a value that is computed again when it is read
@@ -105,6 +106,7 @@ class Node:
         freed: bool
         guard: Guard | None
         home: Any
+        hooks: Any
         kind: int
         region: Any
         serial: int
@@ -193,9 +195,17 @@ class Node:
     def mask(self) -> tuple[bool, ...]:
         return tuple(edge is not None for edge in self.edges)
 
+    def as_results(self, g: Any) -> tuple[Any, ...]:
+        """The gradients of its results, of which an op has one."""
+        return (g,)
+
+    def from_results(self, gradients: Sequence[Any]) -> Any:
+        """The gradient of the vertex, from those of its results."""
+        return gradients[0]
+
 
 _new: Any = object.__new__
-_DEFAULTS = {"event": None, "value": None, "freed": False, "guard": None, "exported": None, "region": None}
+_DEFAULTS = dict.fromkeys(("event", "value", "guard", "exported", "region", "hooks")) | {"freed": False}
 _WRITTEN_OUT = ("inputs", "runtime", "edges")
 _inputs: Any = vars(Node)["inputs"].__get__
 
@@ -219,16 +229,18 @@ class Guard:
 class Slot:
     """Where a leaf's gradient accumulates; the leaf's identity in the graph."""
 
-    __slots__ = ("__weakref__", "aval", "grad", "kind", "serial")
+    __slots__ = ("__weakref__", "aval", "grad", "hooks", "kind", "serial")
 
     is_leaf = True
     trail = None
     edges: tuple[Any, ...] = NO_EDGES
+    as_results, from_results = Node.as_results, Node.from_results
 
     def __init__(self, aval: Aval) -> None:
         self.aval = aval
         self.kind = kind_of(aval)
         self.grad: Any = None  # the Tensor that .grad shows
+        self.hooks: Any = None
         self.serial = next(_serial)
 
     def describe(self) -> str:
@@ -362,10 +374,16 @@ def leaf(value: Any, aval: Aval | None = None, kind: int | None = None) -> Node:
     return node
 
 
-def pull(node: Node, i: int, g: Node, batch: int | None = None) -> Node:
-    """A node for the gradient of ``node``'s operand ``i``, given its own gradient ``g``, or ``batch`` of them."""
+def pull(node: Node, i: int, g: Node, batch: int | None = None, read: Mapping[Any, Node] | None = None) -> Node:
+    """A node for the gradient of ``node``'s operand ``i``, given its own gradient ``g``, or ``batch`` of them.
+
+    The rule reads operands and result, or, by their keys, what is to stand for them.
+    """
     call = pullback(node.call, i, batch)
-    residuals = tuple(node if isinstance(k, str) else node.inputs[k] for k in call.keys)
+    if read is None:
+        residuals = tuple(node if isinstance(k, str) else node.inputs[k] for k in call.keys)
+    else:
+        residuals = tuple(read[k] for k in call.keys)
     return Node(call, (*residuals, g), node.runtime, call.out)
 
 

@@ -68,18 +68,19 @@ def _alone() -> int:
 _ALONE = _alone()  # what ``held`` counts of a thing that only its list holds
 
 
-def needs(trail: Trail, back: Any, donate: bool) -> Needs:
-    """What must come out of ``trail``, given who holds what now."""
+def needs(trail: Trail, back: Any, donate: bool, used: Any = None) -> Needs:
+    """What must come out of ``trail``, given who holds what now; ``used`` is a plan whose graph nobody needs again."""
     nodes, leaves = trail.nodes, trail.leaves
     filled = any(n.filled for n in nodes)
-    plan = back.plan() if back is not None else None  # writes the nodes out
+    plan = back.plan() if back is not None else used  # writes the nodes out
+    retain = back is not None and back.retain
     who = held(trail)
-    inside = _inside(trail, plan, back is not None and back.retain)
+    inside = _inside(trail, plan, retain)
     alive = [p for p, n in enumerate(nodes) if who[p] - _ALONE - inside.get(id(n), 0) > 0]
     freed: set[int] = set()
-    if plan is not None and not back.retain:
+    if plan is not None and not retain:
         freed = {n.code >> 1 for n in plan.order if n.trail is trail}
-    later = [] if plan is None or not back.retain else [v for v in plan.order if v.trail is not trail]
+    later = [] if plan is None or not retain else [v for v in plan.order if v.trail is not trail]
     events = trail.events()
     graph, valued, kept_leaves, recipes = _graph(trail, events, alive, freed, later)
     valued.update(alive)
@@ -151,7 +152,7 @@ def _graph(
     stack += [e.code >> 1 for v in later for e in v.edges if e is not None and e.trail is trail]
     while stack:
         place = stack.pop()
-        if place in graph or place in freed:
+        if place in graph or place in freed or trail.nodes[place].freed:
             continue
         graph.add(place)
         event = events[place]
@@ -159,8 +160,9 @@ def _graph(
         if event.call.missing() is not None:  # a backward that comes here will say so, and read nothing
             stack += _edge_places(trail, event)
             continue
-        for k in event.call.residual_keys(event.mask):
-            value(event.code if isinstance(k, str) else event.codes[k], place)
+        if not (trail.hooks and _is_packed(trail.nodes[place])):
+            for k in event.call.residual_keys(event.mask):
+                value(event.code if isinstance(k, str) else event.codes[k], place)
         for ref in event.numbers:
             if isinstance(ref, int):
                 value(ref, place)
@@ -169,6 +171,10 @@ def _graph(
     for code in outside:
         value(code)
     return graph, valued, inputs, recipes
+
+
+def _is_packed(node: Node) -> bool:
+    return node.hooks is not None and node.hooks.packed is not None
 
 
 def _edges(trail: Trail, event: Event) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,7 +128,9 @@ def _storage_copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def pickled(self: Tensor) -> Any:
-    """How to pickle it: value, flag, gradient, and what the user has put on it."""
+    """How to pickle it: value, flag, gradient, and what the user has put on it; its hooks stay behind."""
+    if self._slot is not None and self._slot.hooks:
+        warnings.warn("the hooks of a tensor are not pickled with it", stacklevel=2)
     grad = None if self.grad is None else self.grad.detach().numpy()
     return _unpickled, (self.detach().numpy(), self.requires_grad, grad, _extras(self))
 

@@ -23,6 +23,7 @@ from .rules.applying import check_indices
 from .rules.context import config
 from .rules.op import Row
 from .state import here
+from .traces import note_used
 from .trail import CAP, home, placed
 
 Edge = Node | Slot | None
@@ -85,9 +86,17 @@ def _settle(node: Node, guard: Guard | None) -> Node:
         watch(node, guard)
     for tape in recorder.tapes:
         tape.add(node)
+    if recorder.packing:
+        _pack(node)
     if recorder.eager:
         executor.flush(cause="the eager switch")
     return node
+
+
+def _pack(node: Node) -> None:
+    from .saving import pack_residuals
+
+    pack_residuals(node)
 
 
 def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
@@ -143,6 +152,8 @@ def finish(node: Node) -> Node:
         for tape in here().tapes:
             tape.add(node)
         compute_now(node)
+        if here().packing:
+            _pack(node)
         return node
     executor.adopt(_trail_for(operands), node)
     return _settle(node, node.guard)
@@ -156,6 +167,7 @@ def compute_now(node: Node) -> None:
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             node.value = node.call.forward(*args, *numbers)
         return
+    note_used(node.inputs)
     with jax.enable_x64(True):
         value = bind(node.call, *args, *numbers)
     # All three ways must agree: what no_grad made is a constant to JAX as well.

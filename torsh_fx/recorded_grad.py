@@ -16,10 +16,12 @@ import numpy as np
 
 from . import executor
 from .attempting import Attempt, possible, remember
-from .backward import _emit
+from .backward import _emit, drop
 from .dtypes import is_floating
 from .engine import Plan, discover, leading_to
 from .graph import Node, Slot, leaf
+from .hooking import among, hooked
+from .joint import Vertex
 from .lift import is_tensor
 from .record import constant
 from .rules import AutogradError
@@ -146,7 +148,7 @@ def _without_history(
     slots: list[Any] = [t._slot for t in fresh]
     vertex = value._current_edge()
     trail = here().trail
-    if vertex is None or vertex.trail is not trail:
+    if vertex is None or not _is_own(vertex):
         return None
     flat, tree = jax.tree.flatten(aux, is_leaf=is_tensor)
     ours: set[int] = {id(s) for s in slots}
@@ -163,23 +165,39 @@ def _without_history(
     aux = jax.tree.unflatten(tree, [_stripped(t) if is_tensor(t) else t for t in flat])
     used = tuple([trail.numbered.get(s) for s in slots])
     key = ("gradient", vertex.code, used, tuple(codes), tracking)
-    numbers = trail.event.leaves.get(key)
+    python = trail.hooks or isinstance(vertex, Vertex)  # perhaps some of it runs as Python each time
+    python = python or (bool(hooked) and any(s in hooked for s in slots))
+    numbers = None if python else trail.event.leaves.get(key)
     plan: Plan | None = None
     if numbers is None:
         roots = [vertex, *(trail.nodes[c >> 1] for c in codes)]
         if tracking and _reaches_outside(roots, attempt.born):
             return None
         plan = _plan(vertex, slots)
-        if plan is None or any(v.trail is not trail for v in plan.order):
+        if plan is None or not all(map(_is_own, plan.order)):
             return None
+        roots.clear()
+        if among(plan) or any(isinstance(v, Vertex) for v in plan.order):
+            gradients = _emit(plan, [(vertex, None)], False, ours)[0]
+            drop(plan)
+            return _shaped(wanted, node, aux, has_aux, slots, [gradients.get(id(s)) for s in slots])
         numbers = tuple([trail.numbered[s] for s in plan.leaves])
         trail.event.leaves = {**trail.event.leaves, key: numbers}
-        roots.clear()
     found = _run(vertex, [trail.edges[k - 1] for k in numbers], numbers, slots, plan)
-    value = Tensor(node)
+    return _shaped(wanted, node, aux, has_aux, slots, found)
+
+
+def _is_own(vertex: Any) -> bool:
+    """Is it of this trail, or a user's function?"""
+    return vertex.trail is here().trail or isinstance(vertex, Vertex)
+
+
+def _shaped(
+    wanted: Wanted, value: Node, aux: Any, has_aux: bool, slots: Sequence[Slot], found: Sequence[Node | None]
+) -> Any:
     grads = [_zeros(s) if g is None else result(g) for s, g in zip(slots, found, strict=True)]
-    gradients = wanted.gradients(grads)
-    return ((value, aux), gradients) if has_aux else (value, gradients)
+    out: Any = Tensor(value)
+    return ((out, aux) if has_aux else out), wanted.gradients(grads)
 
 
 def _stripped(t: Tensor) -> Tensor:
@@ -285,7 +303,7 @@ def _with_history(attempt: Attempt, fn: Fn, wanted: Wanted, has_aux: bool, flat:
         return None
     found, _ = _emit(plan, [(vertex, None)], True, ids)
     grads = [found[id(v)] for v in wants]
-    if not all(g.differentiable for g in grads):
+    if not all(g is not None and g.differentiable for g in grads):
         return None
     aux = jax.tree.map(lambda t: Tensor(t._node, t._current_edge()) if is_tensor(t) else t, aux, is_leaf=is_tensor)
     out = Tensor(value._node, vertex)

@@ -24,6 +24,7 @@ from .creation import as_tensor
 from .dtypes import get_default_dtype
 from .executor import _lock, run
 from .graph import Guard, Node, leaf
+from .hooking import hooked
 from .program import Program
 from .ranges import check
 from .rules.context import config
@@ -239,6 +240,8 @@ class Plan:
         for g in found.stored:
             if g._edge is not None or g._view is not None:
                 return None
+        if hooked and not hooked.isdisjoint([*self.slots, *map(_slot, found.others)]):
+            return None  # its Python is to run
         if found.late and not self._share_alike(found.late):
             return None
         if placed and _homes(self.own + found.late) != self.homes:

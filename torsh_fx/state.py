@@ -37,9 +37,11 @@ class Recorder:
         "_grad",
         "capture",
         "draws",
+        "forward",
         "mode",
         "own_trace",
         "own_traces",
+        "packing",
         "tapes",
         "trail",
     )
@@ -52,7 +54,9 @@ class Recorder:
         self._autocast = 0
         self.tapes: list[Any] = []
         self.draws: list[Any] = []  # what a random draw means in the mapped functions around, see ``random.Draws``
+        self.packing: list[Any] = []  # hooks of what is saved for backward, see ``saving``
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
+        self.forward = False  # in the forward of a Function, whose derivative is another's business
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
         self._set_mode()
@@ -65,7 +69,7 @@ class Recorder:
         # Inside an attempt the short ways that skip its questions must not be taken.
         # No call in here and in ``grad``: Ctrl-C comes at calls, and must not leave a block's mode behind.
         usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0) | self._autocast << 2
-        self.mode: int | None = None if self._eager or self.tapes else usual
+        self.mode: int | None = None if self._eager or self.tapes or self.packing else usual
 
     @property
     def grad(self) -> bool:
@@ -76,7 +80,7 @@ class Recorder:
     def grad(self, mode: bool) -> None:
         self._grad = mode
         usual = (1 if mode else 0) | (2 if self._attempt is not None else 0) | self._autocast << 2
-        self.mode = None if self._eager or self.tapes else usual
+        self.mode = None if self._eager or self.tapes or self.packing else usual
 
     @property
     def autocast(self) -> int:
@@ -87,7 +91,7 @@ class Recorder:
     def autocast(self, code: int) -> None:
         self._autocast = code
         usual = (1 if self._grad else 0) | (2 if self._attempt is not None else 0) | code << 2
-        self.mode = None if self._eager or self.tapes else usual
+        self.mode = None if self._eager or self.tapes or self.packing else usual
 
     @property
     def eager(self) -> bool:
@@ -119,6 +123,18 @@ class Recorder:
     def close_tape(self, tape: Any) -> None:
         """Until here."""
         self.tapes.remove(tape)
+        self._set_mode()
+
+    def open_packing(self, hooks: Any) -> None:
+        """From here on ``hooks`` see what ops save."""
+        if self._attempt is not None:
+            self._attempt.give_up()
+        self.packing.append(hooks)
+        self._set_mode()
+
+    def close_packing(self) -> None:
+        """Until here."""
+        self.packing.pop()
         self._set_mode()
 
 

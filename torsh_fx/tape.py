@@ -16,8 +16,12 @@ import jax.numpy as jnp
 
 from . import executor
 from .dtypes import float64, is_floating
-from .graph import Node, Pullback, bind, caller_line, leaf, pullback
+from .gated import Gated
+from .graph import Node, Pullback, Slot, bind, caller_line, leaf, pullback
+from .hooking import hooked
+from .hooks import Hooks, passed
 from .lift import is_tensor
+from .reached import tensors_of
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.applying import check_indices
 from .rules.call import Aval, Call
@@ -33,6 +37,7 @@ class Entry(NamedTuple):
     runtime: tuple[Any, ...]
     name: str
     stop: bool  # recorded under no_grad: a constant to derivatives
+    held: bool  # and to finite differences, unless it belongs to the forward of a Function
     where: str  # file:line that called it
 
     def operands(self) -> list[Node]:
@@ -66,6 +71,7 @@ class Tape:
         self._made: dict[int, int] = {}  # node id -> place among entries
         self._tensors: dict[int, Tensor] = {}  # node id -> the tensor that showed it
         self._stops: dict[int, tuple[bool, ...]] = {}  # node id -> operands that were detached
+        self._hooks: dict[int, tuple[Node, Hooks]] = {}  # node id -> itself, and hooks of the tensor that showed it
         self._in_tree: Any = None
         self._out_tree: Any = None
         self._trace = ambient_trace()
@@ -80,7 +86,9 @@ class Tape:
                 "tape would hold its tracers; record the function first and transform tape.as_jax()"
             )
         self._made[id(node)] = len(self.entries)
-        entry = Entry(node, node.inputs, node.runtime, node.describe(), not here().grad, caller_line())
+        stop = not here().grad
+        held = stop and not here().forward
+        entry = Entry(node, node.inputs, node.runtime, node.describe(), stop, held, caller_line())
         self.entries.append(entry)
 
     def made(self, node: Node) -> bool:
@@ -93,6 +101,10 @@ class Tape:
             self._tensors.setdefault(id(t._cell.node), t)
         if any(t._stop for t in operands):
             self._stops[id(node)] = tuple(t._stop for t in operands)
+
+    def hook(self, node: Node, hooks: Hooks) -> Hooks:
+        """Let replays pass the gradient of ``node`` through hooks: these, or those it already has."""
+        return self._hooks.setdefault(id(node), (node, hooks))[1]
 
     def finish(self, inputs: Sequence[Tensor] | None, outputs: Sequence[Tensor] | None) -> None:
         """Settle inputs and outputs; by default, results that nothing used are the outputs."""
@@ -244,12 +256,33 @@ class Tape:
                 raise ArgumentValueError(f"the tape has {len(listed)} constants, got {len(given)}")
             for k, (c, value) in enumerate(zip(listed, given, strict=True)):
                 env[id(c.node)] = _widen(value) if wide else _fitting(f"constant {k}", c.node, value)
+            hooks = bool(self._hooks or hooked)
+            for node in (*self.inputs, *(c.node for c in listed)) if hooks else ():
+                self._pass_hooks(node, env)
             for e in self.entries:
                 env[id(e.node)] = self._evaluate(e, env, wide)
+                if hooks:
+                    self._pass_hooks(e.node, env)
             out = [env[id(n)] for n in self.outputs]
         if self._out_tree is None:
             return out[0] if len(out) == 1 else tuple(out)
         return jax.tree.unflatten(self._out_tree, out)
+
+    def _pass_hooks(self, node: Node, env: dict[int, Any]) -> None:
+        """Let the value of ``node`` pass the hooks that its tensor has now."""
+        t = self._tensors.get(id(node))
+        slot = t._edge if t is not None and isinstance(t._edge, Slot) else None
+        listed = self._hooks[id(node)][1] if id(node) in self._hooks else None
+        hooks = listed or node.hooks or (None if slot is None else slot.hooks)
+        if not hooks:
+            return
+        constants = {id(t): key for key, t in self._tensors.items() if key not in self._made}
+        keys = [(t, constants.get(id(t), id(t._node))) for t in tensors_of(hooks.own.values())]
+        late = any(key in self._made and key not in env for _, key in keys)
+        keys = [(t, key) for t, key in keys if key in env]
+        own = [key == id(node) for _, key in keys]
+        others = [env[key] for _, key in keys if key != id(node)]
+        env[id(node)] = passed(hooks, env[id(node)], [t for t, _ in keys], own, others, late)
 
     def _evaluate(self, e: Entry, env: dict[int, Any], wide: Wide | None) -> Any:
         args = [env[id(i)] for i in e.inputs]
@@ -262,7 +295,7 @@ class Tape:
             _check_bounds(call, args, numbers)
         value = bind(call, *args, *numbers)
         if wide:
-            return wide.hold(_widen(value)) if e.stop else _widen(value)
+            return wide.hold(_widen(value)) if e.held else _widen(value)
         return jax.lax.stop_gradient(value) if e.stop else value
 
 
@@ -291,6 +324,8 @@ class Wide:
 
 def widened(call: Any) -> Any:
     """The same call on operands whose floating dtypes are float64."""
+    if isinstance(call, Gated):
+        return call
     if call.foreign:
         raise AutogradError(f"[{call!r}] the result of a transform holds values and cannot be computed in float64")
     if isinstance(call, Pullback):
@@ -303,6 +338,8 @@ def widened(call: Any) -> Any:
 
 
 def _widen(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_widen(v) for v in value]
     array = value if isinstance(value, jax.Array) else jnp.asarray(value)
     return array.astype(float64) if is_floating(array.dtype) else array
 

@@ -28,7 +28,7 @@ from .rules.context import config
 from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
-from .traces import is_frozen, trace_start
+from .traces import is_frozen, note_used, trace_start
 from .trail import ELSEWHERE, Event, Trail, note_placed, placed
 from .views import root_of
 from .writing import write
@@ -387,7 +387,9 @@ class Tensor(Methods):
             3.0
         """
         value = executor.force(self._operand())
-        if not isinstance(value, jax.core.Tracer):
+        if isinstance(value, jax.core.Tracer):
+            note_used((self._node,))
+        else:
             self._node.exported = value
             note_read_by_trace((self,))
         return value  # type: ignore[no-any-return]

@@ -75,6 +75,20 @@ def is_frozen(node: Node) -> bool:
     return bool(anything_frozen) and node in _frozen
 
 
+# Traced values that something was computed from: a hook that comes later comes too late.
+_used: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def note_used(nodes: Iterable[Node]) -> None:
+    """Remember that a trace has gone on with these values."""
+    _used.update(nodes)
+
+
+def was_used(node: Node) -> bool:
+    """Has a trace gone on with the value of ``node``?"""
+    return node in _used
+
+
 # NOTE [trace start]: JAX does not say when a trace began.  The first time one is
 # seen (any Tensor made from an array looks) its place in program order is noted.
 _traces: list[tuple[Any, int]] = []

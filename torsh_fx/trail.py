@@ -136,6 +136,7 @@ class Trail:
         "event",
         "floats",
         "guards",
+        "hooks",
         "inputs",
         "ints",
         "leaves",
@@ -159,6 +160,7 @@ class Trail:
         self.ints: list[int] = []
         self.guards: list[Any] = []
         self.base = next_serial()
+        self.hooks = False  # has one of its nodes hooks?
         self.marked = False  # has it regions?  See ``regions``
         self.breaks: list[tuple[int, int]] = []
         self.period = 0  # after how many ops they repeat, once that was looked at

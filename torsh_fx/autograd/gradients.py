@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import executor
-from ..backward import Start, _emit, compute, inputs_of, plan_of, seed_of, tensors_of, vertex_of
+from ..backward import Start, _emit, compute, drop, inputs_of, plan_of, seed_of, tensors_of, vertex_of
 from ..backward import backward as backward_of
 from ..creation import as_tensor
 from ..graph import batched
@@ -144,7 +144,7 @@ def _gradients(
     if not create_graph:
         compute([g for g in gradients if g is not None])
     if not (create_graph if retain_graph is None else retain_graph):
-        executor.free(plan)
+        drop(plan)
     return [None if g is None else result(g) for g in gradients]
 
 
