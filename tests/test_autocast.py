@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -264,10 +265,10 @@ def test_belongs_to_a_thread() -> None:
 # -- gradients, on every path -----------------------------------------------------------------
 
 
+@tx.autocast(tx.bfloat16)
 def loss_of(w: tx.Tensor, b: tx.Tensor, x: Any) -> tx.Tensor:
-    with tx.autocast(tx.bfloat16):
-        h = F.linear(x, w, b).relu()
-        return (h @ h.T).exp().mean() + F.mse_loss(h, x)
+    h = F.linear(x, w, b).relu()
+    return (h @ h.T).exp().mean() + F.mse_loss(h, x)
 
 
 def by_hand(w: Any, b: Any, x: Any) -> Any:
@@ -301,6 +302,13 @@ def test_gradients_are_those_of_the_casts_written_out() -> None:
     with tx.eager():
         check("eager", backward())
     check("tx.grad", [g.numpy() for g in tx.grad(loss_of, (0, 1))(w.detach(), b.detach(), x)])
+    saved = tx.checkpoint(loss_of)
+    check("tx.checkpoint", [g.numpy() for g in tx.grad(saved, (0, 1))(w.detach(), b.detach(), x)])
+    with tx.autocast("cpu"):
+        outside = [
+            g.numpy() for g in tx.grad(tx.checkpoint(inspect.unwrap(loss_of)), (0, 1))(w.detach(), b.detach(), x)
+        ]
+    check("a block around tx.grad", outside)
     jitted = tx.jit(tx.grad(loss_of, (0, 1)))
     check("tx.jit", [g.numpy() for g in jitted(w.detach(), b.detach(), x)])
     tape = tx.record(loss_of)(w.detach(), b.detach(), x)
