@@ -249,6 +249,12 @@ def test_alpha_does_not_change_the_dtype() -> None:
         i.add(i, alpha=0.5)
 
 
+def test_limits_of_booleans() -> None:
+    b = tx.tensor([True, False])
+    assert b.clamp(max=tx.tensor([False, True])).tolist() == [False, False]
+    assert b.clamp(min=tx.tensor([False, True])).dtype == tx.bool_
+
+
 def test_numbers_too_large_for_the_dtype() -> None:
     with pytest.raises(tx.ArgumentValueError, match="300 does not fit in uint8"):
         tx.tensor([1], dtype=tx.uint8) + 300
