@@ -268,6 +268,7 @@ def members() -> dict[str, Any]:
         "__reduce__": _pickled,
         "T": property(_transposed),
         "mT": property(_matrix_transposed),
+        "mH": property(_matrix_transposed),
         "to": creation.to,
         "type_as": _type_as,
         "where": _where,

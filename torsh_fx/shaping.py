@@ -12,6 +12,7 @@ from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
 from .rules.kinds import axes_of, axis_of, integer_of
 from .rules.op import OPS
 from .tensor import Tensor, apply, apply_view
+from .views import reshapes
 
 _RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
 
@@ -24,7 +25,7 @@ def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements in another shape, a view.
+    """The same elements in another shape: a view, but a copy where PyTorch's is one (a transpose flattened, say).
 
     Args:
         x: any shape and dtype.
@@ -40,17 +41,20 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
         >>> reshape(tensor([1, 2, 3, 4]), 2, -1).tolist()
         [[1, 2], [3, 4]]
     """
-    return apply_view(_RESHAPE, operand("reshape", x), shape=sizes("reshape", shape))
+    x, extents = operand("reshape", x), sizes("reshape", shape)
+    if x._view is not None and not reshapes(x, extents):
+        return apply(_RESHAPE, x, shape=extents)
+    return apply_view(_RESHAPE, x, shape=extents)
 
 
 def view(x: Tensor, *shape: Any) -> Tensor:
-    """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back.
+    """``reshape`` that is always a view, also where PyTorch has none.  Gradient: g reshaped back.
 
     Example:
         >>> view(tensor([1, 2, 3, 4]), 2, 2).tolist()
         [[1, 2], [3, 4]]
     """
-    return reshape(x, *shape)
+    return apply_view(_RESHAPE, operand("view", x), shape=sizes("view", shape))
 
 
 def permute(x: Tensor, *dims: Any) -> Tensor:
@@ -170,7 +174,9 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis.
+    """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis.
+
+    One axis alone is the tensor itself.
 
     Raises:
         OutOfRangeError: an axis is out of range.
@@ -188,8 +194,10 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = axis_of("flatten", start_dim, x.shape), axis_of("flatten", end_dim, x.shape)
     if start > end:
         raise ArgumentValueError(f"[flatten] start_dim {start} lies behind end_dim {end}")
+    if start == end:
+        return x
     middle = math.prod(x.shape[start : end + 1])
-    return apply_view(_RESHAPE, x, shape=(*x.shape[:start], middle, *x.shape[end + 1 :]))
+    return reshape(x, *x.shape[:start], middle, *x.shape[end + 1 :])
 
 
 def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -244,7 +252,7 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
 
     Raises:
         ArgumentValueError: a size below 1, or sizes that do not add up to the extent.
-        OutOfRangeError: the axis is out of range.
+        OutOfRangeError: x is 0-d, or the axis is out of range.
 
     Gradient: each g in a slab of zeros.
     Source: ``rules.narrow``.
@@ -253,6 +261,8 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
         [[1, 2], [3]]
     """
     x = operand("split", x)
+    if x.ndim == 0:
+        raise OutOfRangeError("[split] a 0-d tensor has no axis to split")
     axis = axis_of("split", dim, x.shape)
     extent = x.shape[axis]
     if not isinstance(split_size_or_sections, (list, tuple)):
@@ -276,7 +286,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises:
         ArgumentValueError: fewer than 1 chunk.
-        OutOfRangeError: the axis is out of range.
+        OutOfRangeError: x is 0-d, or the axis is out of range.
 
     Gradient: each g in a slab of zeros.
     Source: ``rules.narrow``, sizes as PyTorch's chunk.
@@ -287,6 +297,8 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     x, chunks = operand("chunk", x), integer_of("chunk", "chunks", chunks)
     if chunks < 1:
         raise ArgumentValueError(f"[chunk] needs at least 1 chunk, got {chunks}")
+    if x.ndim == 0:
+        raise OutOfRangeError("[chunk] a 0-d tensor has no axis to split")
     extent = x.shape[axis_of("chunk", dim, x.shape)]
     return split(x, max(1, -(-extent // chunks)), dim)
 

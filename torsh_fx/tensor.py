@@ -30,7 +30,7 @@ from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, trace_start
 from .trail import ELSEWHERE, Event, Trail, note_placed, placed
-from .views import root_of
+from .views import is_contiguous, root_of
 from .writing import write
 
 if TYPE_CHECKING:
@@ -118,8 +118,11 @@ class Tensor(Methods):
         with set_grad_enabled(view.grad):
             fresh = apply(view.row, view.base, **view.params)
         self._cell.node = fresh._node
+        self._stop = self._stop and view.base._stop  # a write may have given a detached base a graph
         self._edge = None if self._stop else fresh._edge
         view.version = version
+        if self._retains and self._edge is not None:
+            self.retain_grad()
 
     @property
     def _aval(self) -> Aval:
@@ -194,12 +197,12 @@ class Tensor(Methods):
         return is_floating(self.dtype)
 
     def is_contiguous(self) -> bool:
-        """Always: storage is functional, strides do not show."""
-        return True
+        """Would ``reshape(-1)`` be a view?  Of what an op computed it always is."""
+        return is_contiguous(self)
 
     def contiguous(self) -> Tensor:
-        """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
-        return self if self._view is None else apply(OPS["clone"], self)
+        """The tensor itself; of a view that is not contiguous a copy.  Gradient: g."""
+        return self if is_contiguous(self) else apply(OPS["clone"], self)
 
     # -- its place in the graph --------------------------------------------------
 
@@ -367,9 +370,9 @@ class Tensor(Methods):
         view = self._view
         if view is None:
             out._at, out._storage = ELSEWHERE, self._cell
-        else:  # two views that show the same; each remembers its own place in the graph
+        else:  # a view of the detached base: what is written to it, the graph of the base does not see
             out._at, out._storage = ELSEWHERE, Cell(self._node)
-            out._view = View(view.base, view.row, view.params, view.grad)
+            out._view = View(view.base.detach(), view.row, view.params, True)
         out._stop = self._cell.aliased = True
         return out
 
