@@ -373,49 +373,54 @@ def _(tangents: Any, a: Array, out: Array, upper: bool, unit: bool) -> Array:
 
 
 @general(
-    label="pinv(rtol={rtol})",
     samples=samples(
-        Sample((values(3, 2),), {"rtol": None}),
-        Sample((values(2, 3, seed=1),), {"rtol": 1e-3}),
-        Sample((regular(2, n=2),), {"rtol": None}),
+        Sample((values(3, 2), np.asarray(1e-12))),
+        Sample((values(2, 3, seed=1), np.asarray(1e-3))),
+        Sample((regular(2, n=2), np.asarray([1e-9, 1e-6]))),
     ),
     errors=lambda: [
-        Fails((values(3),), {"rtol": None}, ShapeMismatchError, "matrices"),
-        Fails((values(2, 2).astype("int64"),), {"rtol": None}, ArgumentTypeError, "floating"),
+        Fails((values(3), np.asarray(0.0)), {}, ShapeMismatchError, "matrices"),
+        Fails((values(2, 2).astype("int64"), np.asarray(0.0)), {}, ArgumentTypeError, "floating"),
+        Fails((values(2, 2), np.asarray(1)), {}, ArgumentTypeError, "rtol"),
+        Fails((values(2, 2), values(2)), {}, ShapeMismatchError, "rtol"),
     ],
 )
-def pinv(x: Array, *, rtol: float | None = None) -> Array:
+def pinv(x: Array, rtol: Array) -> Array:
     """The Moore-Penrose pseudo-inverse.
 
     Args:
         x: [..., m, n], floating; half types are computed in float32.
-        rtol: singular values below it, times the largest, count as 0; None is
-            max(m, n)·eps.
+        rtol: singular values below it, times the largest, count as 0; floating, one for all
+            matrices or one each.
 
     Returns:
         [..., n, m], x's dtype.
 
     Raises:
-        ShapeMismatchError: x does not hold matrices.
-        ArgumentTypeError: x is not floating.
+        ShapeMismatchError: x does not hold matrices, or rtol does not fit their number.
+        ArgumentTypeError: x or rtol is not floating.
 
-    Gradient: that of Golub and Pereyra, while the rank stays what it is.
+    Gradient: that of Golub and Pereyra, while the rank stays what it is; rtol gets none.
     Source: Golub and Pereyra, SIAM J. Numer. Anal. 10(2), 1973, equation 4.12.
     Example:
-        >>> pinv(jnp.array([[2.0], [0.0]], jnp.float32)).tolist()
+        >>> pinv(jnp.array([[2.0], [0.0]], jnp.float32), jnp.float32(1e-6)).tolist()
         [[0.5, 0.0]]
     """
     v = wide(x)
-    tol = max(x.shape[-2:]) * float(jnp.finfo(v.dtype).eps) if rtol is None else rtol
-    return jnp.linalg.pinv(v, rtol=tol).astype(x.dtype)
+    return jnp.linalg.pinv(v, rtol=rtol.astype(v.dtype)).astype(x.dtype)
 
 
 @pinv.check
-def _(x: Aval, *, rtol: Any) -> tuple[Shape, Any, dict[str, Any]]:
+def _(x: Aval, rtol: Aval) -> tuple[Shape, Any]:
     matrices("pinv", "x", x)
-    if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, (int, float))):
-        raise ArgumentTypeError(f"[pinv] rtol must be a number, got {type(rtol).__name__} {rtol!r}")
-    return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, {"rtol": None if rtol is None else float(rtol)}
+    if not jnp.issubdtype(rtol.dtype, jnp.floating):
+        raise ArgumentTypeError(f"[pinv] rtol must be floating, got {rtol.dtype}")
+    if broadcast_shapes("pinv: rtol", rtol.shape, x.shape[:-2]) != x.shape[:-2]:
+        raise ShapeMismatchError("[pinv] rtol must fit the batch of x", expected=x.shape[:-2], got=rtol.shape)
+    return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
+
+
+pinv.constant("rtol")
 
 
 def _without(projected: Array, onto: Array) -> Array:

@@ -1,12 +1,18 @@
-"""Random programs: every path of the cross-check must agree on them, and backward's seed is linear."""
+"""Random programs: PyTorch's and ours agree, every path of the cross-check agrees, backward's seed is linear."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import torsh_fx as tx
+from random_programs import KINDS, WRITES, drafted
+from torsh_fx import inplace, writers
 
 UNARY = {
     "tanh": tx.tanh,
@@ -81,3 +87,60 @@ def test_backward_is_linear_in_its_seed_and_adds_up(program, seed):
     root.backward(tx.tensor(2.0, dtype=tx.float64), retain_graph=True)
     root.backward(tx.tensor(-0.5, dtype=tx.float64))
     np.testing.assert_allclose(a.grad.numpy(), 2.5 * once, rtol=1e-9, atol=1e-12)
+
+
+# -- against PyTorch ---------------------------------------------------------------------------
+
+steps = st.lists(st.tuples(st.sampled_from(tuple(KINDS)), st.integers(0, 2**24 - 1)), min_size=1, max_size=12)
+modes = st.sampled_from(("tx.enable_grad()", "tx.eager()"))
+
+
+def run(source: str) -> None:
+    """Run a program; if the libraries differ, it is the message."""
+    try:
+        exec(compile(source, "<random program>", "exec"), {})
+    except Exception as error:
+        raise AssertionError(f"{type(error).__name__}: {error}\n\n{source}") from error
+
+
+def search(programs: int) -> Callable[[], None]:
+    """A test that draws programs until one differs, and shrinks it."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    @settings(
+        max_examples=programs,
+        deadline=None,
+        derandomize=True,
+        print_blob=False,
+        report_multiple_bugs=False,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(steps, modes)
+    def differs(drawn: Any, mode: str) -> None:
+        run(drafted(torch, drawn, mode))
+
+    return differs
+
+
+def test_as_pytorch_has_it(full: bool) -> None:
+    search(2000 if full else 60)()
+
+
+def test_every_in_place_form_is_drawn() -> None:
+    text = " ".join(WRITES)
+    assert [name for name in (*inplace.FORMS, *writers.FORMS) if f".{name}(" not in text] == []
+
+
+def test_a_planted_fault_prints_a_program_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views that do not see what is written to their base: found, shrunk, and printed as code that runs."""
+    monkeypatch.setattr(tx.Tensor, "_derive", lambda self, view: None)
+    with pytest.raises(AssertionError) as caught:
+        search(300)()
+    source = str(caught.value).split("\n\n", 1)[1]
+    drawn = source.split("t0 = a * 1.5\n")[1].split("seen[")[0]
+    assert len(drawn.splitlines()) <= 4, source
+    with pytest.raises(AssertionError, match="PyTorch has"):
+        exec(source, {})
+    monkeypatch.undo()
+    exec(source, {})

@@ -33,8 +33,27 @@ def _embedded(weight: Any, index: Any, **options: Any) -> Any:
     return tx.nn.functional.embedding(index, weight, **options)  # type: ignore[attr-defined]
 
 
+def _einsum(operands: Any, equation: str) -> Any:
+    return tx.einsum(equation, *operands)
+
+
+def _solution(a: Any, b: Any, driver: str) -> Any:
+    return tx.linalg.lstsq(a, b, driver=driver)[:2]
+
+
+def _singular(a: Any, b: Any) -> Any:
+    return tx.linalg.pinv(a @ b.mT)
+
+
 # PyTorch's table calls these otherwise than by their name; it says nothing of those that we lack.
-NAMES: dict[str, Callable[..., Any]] = {"where": _where, "zero_": _zeroed, "nn.functional.embedding": _embedded}
+NAMES: dict[str, Callable[..., Any]] = {
+    "where": _where,
+    "zero_": _zeroed,
+    "nn.functional.embedding": _embedded,
+    "einsum": _einsum,
+    "linalg.lstsq.grad_oriented": _solution,
+    "linalg.pinv.singular": _singular,
+}
 
 # The same name for another thing: absent here.
 HOMONYMS = {"unfold": "ours is nn.functional.unfold, PyTorch's method is a sliding view"}

@@ -26,6 +26,7 @@ from torch_values import (
     described,
     is_floating,
     op_db,
+    our_dtype,
     our_tensor,
     tensors_in,
 )
@@ -65,7 +66,7 @@ def ours(op: Any) -> Callable[..., Any] | None:
     if not callable(found):
         found = getattr(tx.Tensor, op.name, None)
         found = found.fget if isinstance(found, property) else found
-    return NAMES.get(op.name, found) if callable(found) else None
+    return NAMES.get(entry_name(op), NAMES.get(op.name, found)) if callable(found) else None
 
 
 def split_by_presence() -> tuple[list[Any], list[str]]:
@@ -89,6 +90,7 @@ class Case:
         self.checks: list[tuple[str, Any, Any]] = []  # law, ours, PyTorch's
         seen = {id(t): t for t in tensors_in(self.arguments) if isinstance(t, torch.Tensor)}
         self.operands = [t for t in seen.values() if t.requires_grad]
+        self.tensors = seen
         self.mine = {k: converted(t, {}) for k, t in seen.items()}
         converted(self.arguments, self.mine)  # raises OutsideError now
         self.free = VALUES_FREE.get(op.name, lambda _: False)(sample)
@@ -112,8 +114,14 @@ class Case:
         out = self.wrapper(function, x, *args, **kwargs)
         return tensors_in(self.sample.output_process_fn_grad(out))
 
+    def others(self) -> dict[int, tx.Tensor]:
+        """Tensors that are not differentiated, as they are now: an op may write them (running statistics)."""
+        operands = {id(t) for t in self.operands}
+        return {k: converted(t, {}) for k, t in self.tensors.items() if k not in operands}
+
     def record(self, gradient: bool, double: bool) -> None:
         """Run PyTorch, record ours; the laws' pairs go to ``checks``."""
+        self.mine |= self.others()
         known = self.theirs({})
         got = self.call(self.mine)
         self.checks += [("forward", g, k) for g, k in itertools.zip_longest(got, known)]
@@ -150,7 +158,9 @@ class Case:
         for t, g, w in zip(operands, found, wanted, strict=True):
             zero = torch.zeros_like(t, requires_grad=False)
             if g is not None or w is not None:
-                self.checks.append((law, np.zeros(t.shape) if g is None else g, zero if w is None else w))
+                self.checks.append(
+                    (law, np.zeros(t.shape, our_dtype(t.dtype)) if g is None else g, zero if w is None else w)
+                )
         both = [(w, g) for g, w in zip(found, wanted, strict=True) if w is not None and g is not None]
         return ([w for w, _ in both], [g for _, g in both]) if both and again else None
 
@@ -282,7 +292,7 @@ def forward_mode(cases: Sequence[Case]) -> None:
             def pushed(case: Case = case, p: Any = p, t: Any = t, into: list[Any] = results[-1]) -> None:
                 def alone(*operands: tx.Tensor) -> list[tx.Tensor]:
                     replaced = {id(o): v for o, v in zip(case.operands, operands, strict=True)}
-                    return [o for o in case.call({**case.mine, **replaced}) if is_floating(o)]
+                    return [o for o in case.call({**case.others(), **replaced}) if is_floating(o)]
 
                 into += tx.jvp(alone, tuple(p), tuple(t))[1]
 

@@ -202,9 +202,9 @@ class Methods:
     def stride(self, dim: builtins.int | None = None) -> Any:
         """How many elements lie between neighbours along each axis, or one: of row-major storage, for views as well."""
     def is_contiguous(self) -> builtins.bool:
-        """Always: storage is functional, strides do not show."""
+        """Would ``reshape(-1)`` be a view?  Of what an op computed it always is."""
     def contiguous(self) -> Tensor:
-        """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
+        """The tensor itself; of a view that is not contiguous a copy.  Gradient: g."""
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Have both one shape?"""
     def is_floating_point(self) -> builtins.bool:
@@ -248,9 +248,9 @@ class Methods:
     def unflatten(self, dim: builtins.int, sizes: Any) -> Tensor:
         """One axis as several, a view; one of the extents may be −1."""
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape, a view."""
+        """The same elements in another shape: a view, but a copy where PyTorch's is one (a transpose flattened, say)."""
     def view(self, *shape: Any) -> Tensor:
-        """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back."""
+        """``reshape`` that is always a view, also where PyTorch has none.  Gradient: g reshaped back."""
     def permute(self, *dims: Any) -> Tensor:
         """Axes in another order, a view: output axis i is input axis ``dims[i]``."""
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
@@ -266,7 +266,7 @@ class Methods:
     def squeeze(self, dim: Any = None) -> Tensor:
         """Without axes of extent 1 (all, or those named that have it), a view."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis."""
+        """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
     def narrow(self, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
         """The slice [start, start + length) along ``dim``, a view; a negative start counts from the end."""
     def select(self, dim: builtins.int, index: Any) -> Tensor:
@@ -813,6 +813,9 @@ class Methods:
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged, a view."""
+    @property
+    def mH(self) -> Tensor:
+        """The last two axes exchanged, a view."""
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is computed."""
     def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -825,8 +828,8 @@ class Methods:
         """This tensor where the condition holds, else ``other``."""
     def inverse(self) -> Tensor:
         """Inverse of square matrices [..., n, n]; inf or NaN for singular ones."""
-    def pinverse(self, rtol: builtins.float | None = None) -> Tensor:
-        """Moore-Penrose pseudo-inverse of [..., m, n]; singular values below rtol times the largest count as 0."""
+    def pinverse(self, rtol: Any = None, hermitian: builtins.bool = False, *, atol: Any = None) -> Tensor:
+        """Moore-Penrose pseudo-inverse: singular values not above max(atol, rtol·largest) count as 0."""
     def float(self) -> Tensor:
         """This tensor as float32.  Gradient: g cast back."""
     def double(self) -> Tensor:
@@ -878,9 +881,6 @@ class Methods:
         """The tensor itself."""
     @property
     def H(self) -> Tensor:
-        """The last two axes exchanged, a view."""
-    @property
-    def mH(self) -> Tensor:
         """The last two axes exchanged, a view."""
     def adjoint(self) -> Tensor:
         """The last two axes exchanged, a view."""
@@ -975,7 +975,7 @@ class Methods:
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Axes at other places, the others in order, a view."""
     def ravel(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis."""
+        """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself."""
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:

@@ -14,6 +14,7 @@ from .rules import ArgumentTypeError, OutOfRangeError
 from .rules.kinds import axis_of, shown
 from .rules.op import OPS
 from .tensor import Tensor, apply
+from .views import is_contiguous as lies_contiguous
 
 
 def is_tensor(x: Any) -> bool:
@@ -93,13 +94,13 @@ def stride(x: Tensor, dim: int | None = None) -> Any:
 
 
 def is_contiguous(x: Tensor) -> bool:
-    """Always: storage is functional, strides do not show."""
-    return True
+    """Would ``reshape(-1)`` be a view?  Of what an op computed it always is."""
+    return lies_contiguous(x)
 
 
 def contiguous(x: Tensor) -> Tensor:
-    """The tensor itself; of a view a copy, which may be written to.  Gradient: g."""
-    return x if x._view is None else apply(OPS["clone"], x)
+    """The tensor itself; of a view that is not contiguous a copy.  Gradient: g."""
+    return x if lies_contiguous(x) else apply(OPS["clone"], x)
 
 
 def is_same_size(x: Tensor, other: Tensor) -> bool:

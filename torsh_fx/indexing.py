@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from . import executor
-from .arithmetic import cast, logical_or, operand
+from .arithmetic import cast, filled, is_number, logical_or, operand
 from .arithmetic import where as choose
 from .dtypes import int64, is_floating
 from .graph import Guard, caller_line
@@ -302,10 +302,11 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     Args:
         x: any shape and dtype.
         mask: boolean; the shapes broadcast.
-        value: a number or a 0-d Tensor; the result's dtype is promoted.
+        value: a number or a 0-d Tensor, cast to x's dtype.
 
     Raises:
         ArgumentTypeError: the mask is not boolean, or the value neither Tensor nor number.
+        ArgumentValueError: a number that x's dtype cannot hold.
         ShapeMismatchError: the shapes do not broadcast, or a Tensor value has axes.
 
     Gradient: g where x was kept, exactly 0 elsewhere; a Tensor value the rest.
@@ -320,4 +321,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
             expected=(),
             got=value.shape,
         )
+    if isinstance(value, Tensor):
+        value = cast(value, x.dtype)
+    elif is_number(value):
+        value = filled(value, x.dtype, op="masked_fill")
     return choose(mask, value, x)

@@ -118,7 +118,8 @@ def addcmul_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
         >>> addcmul_(ones(2), tensor([1.0, 2.0]), tensor([3.0, 4.0]), value=2).tolist()
         [7.0, 17.0]
     """
-    return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.mul(a, b), value)), "addcmul_")
+    result = arithmetic.add(self, arithmetic.mul(arithmetic.mul(a, b), value))
+    return self._write(fitted(self, result), "addcmul_")
 
 
 def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
@@ -135,7 +136,8 @@ def addcdiv_(self: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
         >>> addcdiv_(ones(2), tensor([1.0, 2.0]), tensor([4.0, 4.0])).tolist()
         [1.25, 1.5]
     """
-    return self._write(arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value)), "addcdiv_")
+    result = arithmetic.add(self, arithmetic.mul(arithmetic.div(a, b), value))
+    return self._write(fitted(self, result), "addcdiv_")
 
 
 def forms(*functions: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from .arithmetic import abs, cast, is_number, maximum, operand, where
+from .arithmetic import abs, cast, filled, is_number, maximum, operand, where
 from .autocasting import in_float32, widest
 from .creation import eye
-from .dtypes import as_dtype, int64, is_floating
+from .dtypes import as_dtype, float64, int64, is_floating
 from .products import cross as _cross
 from .products import vecdot as vecdot
 from .rearranging import diagonal as _diagonal
@@ -373,12 +373,38 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
     return QR(q, r)
 
 
-def pinv(A: Tensor, rtol: float | None = None) -> Tensor:
-    """Moore-Penrose pseudo-inverse of [..., m, n]; singular values below rtol times the largest count as 0.
+def _tolerance(op: str, name: str, value: Any) -> Any:
+    """A number or a floating Tensor, which gets an axis for the singular values; None stays None."""
+    if value is None or (is_number(value) and not isinstance(value, bool)):
+        return value
+    if not isinstance(value, Tensor) or not is_floating(value.dtype):
+        raise ArgumentTypeError(f"[{op}] {name} must be a number or a floating Tensor, got {shown(value)}")
+    return unsqueeze(value.detach(), -1)
+
+
+def _least(op: str, values: Tensor, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
+    """What singular ``values`` of matrices of that shape must exceed: max(atol, rtol·largest)."""
+    atol, rtol = _tolerance(op, "atol", atol), _tolerance(op, "rtol", rtol)
+    if rtol is None:
+        rtol = max(shape[-2:]) * float(jnp.finfo(values.dtype).eps)
+        if atol is not None:
+            rtol = where(atol > 0, 0.0, rtol) if isinstance(atol, Tensor) else rtol * (not atol > 0)
+    least = amax(values, -1, keepdim=True) * rtol
+    return least if atol is None else maximum(least, atol)
+
+
+def pinv(A: Tensor, rtol: Any = None, hermitian: bool = False, *, atol: Any = None) -> Tensor:
+    """Moore-Penrose pseudo-inverse: singular values not above max(atol, rtol·largest) count as 0.
+
+    Args:
+        A: [..., m, n], floating.
+        rtol: a number, or a floating Tensor of A's leading axes; without it and ``atol`` max(m, n)·eps.
+        hermitian: a promise that A is symmetric, of which nothing is made.
+        atol: as ``rtol``; if it is positive, ``rtol`` is 0 by default.
 
     Raises:
-        ShapeMismatchError: A does not hold matrices.
-        ArgumentTypeError: A is not floating, or ``rtol`` no number.
+        ShapeMismatchError: A does not hold matrices, or a tolerance does not fit.
+        ArgumentTypeError: A is not floating, a tolerance is of another type, or ``hermitian`` no bool.
 
     Gradient: that of ``rules.pinv``.
     Source: ``rules.pinv``.
@@ -386,21 +412,37 @@ def pinv(A: Tensor, rtol: float | None = None) -> Tensor:
         >>> linalg.pinv(tensor([[4.0]])).tolist()
         [[0.25]]
     """
-    return apply(OPS["pinv"], operand("pinv", A), rtol=rtol)
+    t = _matrix("pinv", A, square=_flag("pinv", "hermitian", hermitian))
+    if atol is None or not t.numel():
+        rtol = _tolerance("pinv", "rtol", rtol)
+        if rtol is None:
+            rtol = max(t.shape[-2:]) * float(jnp.finfo(t.dtype).eps) if is_floating(t.dtype) else 0.0
+        elif isinstance(rtol, Tensor):
+            rtol = squeeze(rtol, -1)
+    else:
+        values = svdvals(t.detach())
+        rtol = squeeze(_least("pinv", values, t.shape, atol, rtol), -1) / values[..., 0]
+    return apply(OPS["pinv"], t, rtol if isinstance(rtol, Tensor) else filled(float(rtol), float64))
 
 
 def matrix_rank(
     A: Tensor,
-    tol: float | None = None,
+    tol: Any = None,
+    hermitian: bool = False,
     *,
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Any = None,
+    rtol: Any = None,
 ) -> Tensor:
     """How many singular values of [..., m, n] exceed max(atol, rtol·largest), int64.
 
+    Args:
+        A: floating.
+        tol: PyTorch's older name of ``atol``.
+        hermitian, atol, rtol: as ``pinv`` has them.
+
     Raises:
-        ShapeMismatchError: A does not hold matrices.
-        ArgumentTypeError: A is not floating, or a tolerance no number.
+        ShapeMismatchError: A does not hold matrices, or a tolerance does not fit.
+        ArgumentTypeError: A is not floating, a tolerance is of another type, or ``hermitian`` no bool.
 
     Gradient: none, the result is an integer.
     Source: ``rules.svd``.
@@ -408,18 +450,17 @@ def matrix_rank(
         >>> linalg.matrix_rank(tensor([[1.0, 1.0], [1.0, 1.0]])).item()
         1
     """
-    t = _matrix("matrix_rank", A).detach()
-    for name, value in (("tol", tol), ("atol", atol), ("rtol", rtol)):
-        if value is not None and (isinstance(value, bool) or not is_number(value)):
-            raise ArgumentTypeError(f"[matrix_rank] {name} must be a number, got {shown(value)}")
+    op = "matrix_rank"
+    t = _matrix(op, A, square=_flag(op, "hermitian", hermitian)).detach()
     values = svdvals(t)
-    atol = tol if tol is not None else atol
-    if rtol is None:
-        rtol = 0.0 if atol else max(t.shape[-2:]) * float(jnp.finfo(t.dtype).eps)
     if not t.numel():
+        for name, value in (("atol", atol), ("rtol", rtol), ("tol", tol)):
+            _tolerance(op, name, value)
         return sum(cast(values, int64) * 0, -1)
-    least = maximum(amax(values, -1, keepdim=True) * rtol, 0.0 if atol is None else atol)
-    return sum(values > least, -1)
+    return sum(values > _least(op, values, t.shape, atol if tol is None else tol, rtol), -1)
+
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def lstsq(
@@ -435,11 +476,14 @@ def lstsq(
         A: [..., m, n], floating.
         B: [..., m, k] in A's dtype, leading axes broadcast.
         rcond: singular values below it times the largest count as 0.
-        driver: not needed, everything follows from singular values.
+        driver: LAPACK's name for a method.  All is computed from singular values, but what
+            that driver of PyTorch leaves empty ("gels": rank, "gels" and "gelsy": singular
+            values, "gelsy": residuals) is empty.  Residuals are where m > n.
 
     Raises:
         ShapeMismatchError: shapes do not fit.
         ArgumentTypeError: not floating, or the dtypes differ.
+        ArgumentValueError: an unknown driver.
 
     Gradient: that of the solution pinv(A)·B and of the residuals.
     Source: ``rules.pinv`` and ``rules.matmul``.
@@ -447,11 +491,15 @@ def lstsq(
         >>> linalg.lstsq(tensor([[2.0]]), tensor([[6.0]])).solution.tolist()
         [[3.0]]
     """
+    if driver is not None and driver not in _DRIVERS:
+        raise ArgumentValueError(f"[lstsq] driver must be one of {list(_DRIVERS)}, got {driver!r}")
     a, b = _matrix("lstsq", A), _matrix("lstsq", B)
     solution = matmul(pinv(a, rcond), b)
-    tall = a.shape[-2] > a.shape[-1]
-    rest = sum((matmul(a, solution) - b) ** 2, -2) if tall else solution.detach().reshape(-1)[:0]
-    return Lstsq(solution, rest, matrix_rank(a, rtol=rcond), svdvals(a.detach()))
+    rest, nothing = reshape(solution, -1)[:0], reshape(svdvals(a.detach()), -1)[:0]
+    if a.shape[-2] > a.shape[-1] and driver != "gelsy":
+        rest = sum((matmul(a, solution) - b) ** 2, -2)
+    rank = cast(nothing, int64) if driver == "gels" else matrix_rank(a, rtol=rcond)
+    return Lstsq(solution, rest, rank, nothing if driver in ("gels", "gelsy") else svdvals(a.detach()))
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:

@@ -13,6 +13,7 @@ from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
 from .rules.kinds import axes_of, axis_of, integer_of
 from .rules.op import OPS
 from .tensor import Tensor, apply, apply_view
+from .views import reshapes
 
 _RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
 
@@ -24,9 +25,8 @@ def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([integer_of(op, "an extent or axis", e) for e in args])
 
 
-@quick
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements in another shape, a view.
+    """The same elements in another shape: a view, but a copy where PyTorch's is one (a transpose flattened, say).
 
     Args:
         x: any shape and dtype.
@@ -42,18 +42,26 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
         >>> reshape(tensor([1, 2, 3, 4]), 2, -1).tolist()
         [[1, 2], [3, 4]]
     """
-    return apply_view(_RESHAPE, operand("reshape", x), shape=sizes("reshape", shape))
+    x = operand("reshape", x)
+    if x._view is not None and not reshapes(x, sizes("reshape", shape)):
+        return apply(_RESHAPE, x, shape=sizes("reshape", shape))
+    return _reshaped(x, *shape)  # which is known by its arguments, while it depends on views what to do
+
+
+@quick
+def _reshaped(x: Tensor, *shape: Any) -> Tensor:
+    return apply_view(_RESHAPE, x, shape=sizes("reshape", shape))
 
 
 @quick
 def view(x: Tensor, *shape: Any) -> Tensor:
-    """``reshape`` by PyTorch's other name: here every reshape is a view.  Gradient: g reshaped back.
+    """``reshape`` that is always a view, also where PyTorch has none.  Gradient: g reshaped back.
 
     Example:
         >>> view(tensor([1, 2, 3, 4]), 2, 2).tolist()
         [[1, 2], [3, 4]]
     """
-    return reshape(x, *shape)
+    return apply_view(_RESHAPE, operand("view", x), shape=sizes("view", shape))
 
 
 @quick
@@ -178,9 +186,10 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
     return apply_view(_RESHAPE, x, shape=shape)
 
 
-@quick
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim``, both included, as one, a view; a 0-d tensor gets an axis.
+    """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis.
+
+    One axis alone is the tensor itself.
 
     Raises:
         OutOfRangeError: an axis is out of range.
@@ -198,8 +207,10 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     start, end = axis_of("flatten", start_dim, x.shape), axis_of("flatten", end_dim, x.shape)
     if start > end:
         raise ArgumentValueError(f"[flatten] start_dim {start} lies behind end_dim {end}")
+    if start == end:
+        return x
     middle = math.prod(x.shape[start : end + 1])
-    return apply_view(_RESHAPE, x, shape=(*x.shape[:start], middle, *x.shape[end + 1 :]))
+    return reshape(x, *x.shape[:start], middle, *x.shape[end + 1 :])
 
 
 def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -255,7 +266,7 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
 
     Raises:
         ArgumentValueError: a size below 1, or sizes that do not add up to the extent.
-        OutOfRangeError: the axis is out of range.
+        OutOfRangeError: x is 0-d, or the axis is out of range.
 
     Gradient: each g in a slab of zeros.
     Source: ``rules.narrow``.
@@ -264,6 +275,8 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
         [[1, 2], [3]]
     """
     x = operand("split", x)
+    if x.ndim == 0:
+        raise OutOfRangeError("[split] a 0-d tensor has no axis to split")
     axis = axis_of("split", dim, x.shape)
     extent = x.shape[axis]
     if not isinstance(split_size_or_sections, (list, tuple)):
@@ -288,7 +301,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises:
         ArgumentValueError: fewer than 1 chunk.
-        OutOfRangeError: the axis is out of range.
+        OutOfRangeError: x is 0-d, or the axis is out of range.
 
     Gradient: each g in a slab of zeros.
     Source: ``rules.narrow``, sizes as PyTorch's chunk.
@@ -299,6 +312,8 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     x, chunks = operand("chunk", x), integer_of("chunk", "chunks", chunks)
     if chunks < 1:
         raise ArgumentValueError(f"[chunk] needs at least 1 chunk, got {chunks}")
+    if x.ndim == 0:
+        raise OutOfRangeError("[chunk] a 0-d tensor has no axis to split")
     extent = x.shape[axis_of("chunk", dim, x.shape)]
     return split(x, max(1, -(-extent // chunks)), dim)
 

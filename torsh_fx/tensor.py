@@ -123,8 +123,11 @@ class Tensor(Methods):
         with set_grad_enabled(view.grad):
             fresh = apply(view.row, view.base, **view.params)
         self._cell.node = fresh._node
+        self._stop = self._stop and view.base._stop  # a write may have given a detached base a graph
         self._edge = None if self._stop else fresh._edge
         view.version = version
+        if self._retains and self._edge is not None:
+            self.retain_grad()
 
     @property
     def _aval(self) -> Aval:
@@ -341,9 +344,9 @@ class Tensor(Methods):
         view = self._view
         if view is None:
             out._at, out._storage = ELSEWHERE, self._cell
-        else:  # two views that show the same; each remembers its own place in the graph
+        else:  # a view of the detached base: what is written to it, the graph of the base does not see
             out._at, out._storage = ELSEWHERE, Cell(self._node)
-            out._view = View(view.base, view.row, view.params, view.grad)
+            out._view = View(view.base.detach(), view.row, view.params, True)
         out._stop = self._cell.aliased = True
         return out
 

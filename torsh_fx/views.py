@@ -1,7 +1,8 @@
-"""Writing through a view: the base's new value, with the part exchanged that the view shows."""
+"""Views: which memory they show, and what the base becomes when one is written to."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,3 +82,78 @@ def root_of(t: Tensor) -> Tensor:
     while t._view is not None:
         t = t._view.base
     return t
+
+
+def strides_of(t: Tensor) -> tuple[int, ...]:
+    """Distances in memory between neighbours along each axis, as PyTorch would have them.
+
+    NOTE [strides]: storage has none.  But whether PyTorch's ``reshape`` is a view or
+    a copy follows from them, and with it who sees a write.  So they are told from the
+    views that led to a tensor; what an op computed counts as contiguous.
+    """
+    if t._view is None:
+        return contiguous_strides(t.shape)
+    base, params = t._view.base, t._view.params
+    strides = list(strides_of(base))
+    match t._view.row.name:
+        case "permute":
+            return tuple(strides[axis] for axis in params["axes"])
+        case "select":
+            del strides[params["dim"]]
+        case "stride":
+            strides[params["dim"]] *= params["step"]
+        case "diagonal":
+            one, two = params["dim1"] % base.ndim, params["dim2"] % base.ndim
+            rest = [s for k, s in enumerate(strides) if k not in (one, two)]
+            return (*rest, strides[one] + strides[two])
+        case "expand":
+            strides = [0] * (t.ndim - base.ndim) + strides
+            kept = (1,) * (t.ndim - base.ndim) + base.shape
+            return tuple(s if e == k else 0 for s, e, k in zip(strides, t.shape, kept, strict=True))
+        case "reshape":
+            return restrided(base.shape, tuple(strides), t.shape) or contiguous_strides(t.shape)
+    return tuple(strides)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Distances where the last axis lies together, and each behind the one after it."""
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def is_contiguous(t: Tensor) -> bool:
+    """Does memory hold the elements one behind the other, and nothing between them?"""
+    if t._view is None or t.numel() < 2:
+        return True
+    pairs = zip(t.shape, strides_of(t), contiguous_strides(t.shape), strict=True)
+    return all(extent == 1 or got == want for extent, got, want in pairs)
+
+
+def restrided(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that show the same elements in the shape ``new``; None if only a copy can."""
+    if 0 in shape:
+        return contiguous_strides(new)
+    blocks: list[tuple[int, int]] = []  # extents and strides of axes that lie together, the last first
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if blocks and stride == blocks[-1][0] * blocks[-1][1]:
+            blocks[-1] = (blocks[-1][0] * extent, blocks[-1][1])
+        elif extent != 1:
+            blocks.append((extent, stride))
+    found = []
+    left = step = 1
+    for extent in reversed(new):
+        if extent != 1 and left == 1:
+            left, step = blocks.pop(0)
+        if left % extent:
+            return None
+        found.append(step)
+        left, step = left // extent, step * extent
+    return tuple(reversed(found))
+
+
+def reshapes(t: Tensor, new: tuple[int, ...]) -> bool:
+    """Can a view show ``t`` in the shape ``new``, where one extent may be −1?  A shape that does not fit can."""
+    if t._view is None:
+        return True
+    known = math.prod(e for e in new if e != -1)
+    new = tuple(t.numel() // max(known, 1) if e == -1 else e for e in new)
+    return math.prod(new) != t.numel() or restrided(t.shape, strides_of(t), new) is not None
