@@ -207,7 +207,38 @@ def updates_in_the_backward(lib: Any, see: Callable[..., Any]) -> Any:
     return ws
 
 
+def several_roots(lib: Any, see: Callable[..., Any]) -> Any:
+    x = leaf(lib)
+    x.register_hook(lambda g: see("x", g))
+    y = x * 2
+    y.register_hook(lambda g: (see("y", g), g * 10)[1])
+    lib.autograd.backward([y.sum(), (y * y).sum(), y.sum()])
+    return x.grad
+
+
+def some_inputs(lib: Any, see: Callable[..., Any]) -> Any:
+    x, w = leaf(lib), leaf(lib, (3.0, 4.0))
+    for name, t in (("x", x), ("w", w)):
+        t.register_hook(lambda g, name=name: (see(name, g), g * 10)[1])
+        t.register_post_accumulate_grad_hook(lambda p, name=name: see("stored", name, p.grad))
+    y = x * w
+    y.register_hook(lambda g: see("y", g))
+    y.sum().backward(inputs=[x])
+    return [x.grad, w.grad is None]
+
+
+def a_seed_with_a_history(lib: Any, see: Callable[..., Any]) -> Any:
+    x, t = leaf(lib), leaf(lib, (3.0, 4.0))
+    x.register_hook(lambda g: see(g))
+    x.backward(t * 2)
+    (x * 3).backward(t * 2, create_graph=True)
+    return [x.grad, x.grad.requires_grad]
+
+
 CASES = [
+    several_roots,
+    some_inputs,
+    a_seed_with_a_history,
     order,
     accumulation,
     replaced,

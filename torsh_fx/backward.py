@@ -11,14 +11,13 @@ import numpy as np
 from . import executor, hooking, saving
 from .engine import Plan, discover, leading_to, propagate
 from .graph import Node, Slot, add_nodes, leaf, pull
-from .hooking import hooked
+from .hooking import hooked, settled
 from .joint import Vertex, joined
 from .record import constant, finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
-from .rules.op import OPS
 from .state import ambient_trace, here, no_grad, set_grad_enabled
-from .tensor import Tensor, apply, result
+from .tensor import Tensor, result
 from .traces import trace_start
 from .trail import Trail
 from .writing import check_writable
@@ -336,15 +335,12 @@ def seed_of(root: Tensor, gradient: Any) -> Tensor | None:
     return seed
 
 
-def _start(vertex: Any, seed: Tensor | None, differentiable: bool) -> Node:
+def _start(vertex: Any, seed: Tensor | None) -> Node:
     """The node of a root's gradient."""
     if seed is None:
         capture = here().capture
         return ones_node(vertex.aval) if capture is None else capture.ones(vertex.aval)
-    edge = seed._current_edge()
-    if differentiable and edge is not None and edge is not seed._node:
-        seed = apply(OPS["clone"], seed)  # a node whose edge leads to where the seed's gradient goes
-    return seed._node
+    return settled(seed)
 
 
 _ones: dict[Any, Node] = {}
@@ -440,7 +436,7 @@ def _emit(
         return _sum(a, a if a.differentiable else None, b) if differentiable else finish(add_nodes(a, b))
 
     with set_grad_enabled(differentiable):  # else gradients are constants, to JAX as well
-        seeds = [(v, _start(v, seed, differentiable)) for v, seed in starts]
+        seeds = [(v, _start(v, seed)) for v, seed in starts]
         found = propagate(walk, seeds, emit, lambda a, b: joined(a, b, plus))
     return {**found, **caught}, retained
 

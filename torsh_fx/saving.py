@@ -2,8 +2,9 @@
 
 NOTE [packing]: while the hooks are active every op is recorded the long way and gives
 each value its rule will read to ``pack``.  The vertex then carries what came back, and
-the value itself is let go of unless somebody else holds it.  A backward that meets such
-a vertex is recorded op by op and asks ``unpack``.
+the value itself never comes out of the program unless somebody else holds it.  (What
+``pack`` reads does come out, and stays with the op that made it.)  A backward that meets
+such a vertex is recorded op by op and asks ``unpack``.
 """
 
 from __future__ import annotations
