@@ -63,7 +63,8 @@ START = (
 # What PyTorch refuses and we do, since here the graph holds values and every reshape is a view.
 OURS_ALONE = re.compile(
     "function that returns multiple views|was created in no_grad mode|refer to a single memory location"
-    "|view size is not compatible|source and destination dtypes match|inplace version of .* is not implemented|more than one element of the written-to tensor"
+    "|view size is not compatible|source and destination dtypes match"
+    "|inplace version of .* is not implemented|more than one element of the written-to tensor"
 )
 
 
@@ -383,7 +384,7 @@ def write(c: Choice, draft: Draft, under: str) -> None:
     tensor = y if y.isidentifier() or ".clone" in y else f"lib.full({list(shape)}, {y}, dtype=lib.float64)"
     full = f"{tensor}.expand({', '.join(map(str, shape))})" if shape else f"{tensor}.clone()"
     parts = {
-        **dict(x=x, y=y, z=z, n=c.of((0.25, -2.0)), t=tensor, d=d, k=extent, s=list(shape)),
+        **{"x": x, "y": y, "z": z, "n": c.of((0.25, -2.0)), "t": tensor, "d": d, "k": extent, "s": list(shape)},
         "p": f"{full}.narrow({d}, 0, 1)" if shape else full,
         "r": f"{full}.narrow({d}, 0, 1).repeat_interleave(2, {d})" if shape else full,
         "v": f"{full}[0]" if shape else full,

@@ -248,7 +248,7 @@ class Methods:
     def unflatten(self, dim: builtins.int, sizes: Any) -> Tensor:
         """One axis as several, a view; one of the extents may be −1."""
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape: a view, but a copy where PyTorch's is one (a transpose flattened, say)."""
+        """The same elements in another shape, a view; a copy where PyTorch's is one, as of a transpose flattened."""
     def view(self, *shape: Any) -> Tensor:
         """``reshape`` that is always a view, also where PyTorch has none.  Gradient: g reshaped back."""
     def permute(self, *dims: Any) -> Tensor:
@@ -266,7 +266,7 @@ class Methods:
     def squeeze(self, dim: Any = None) -> Tensor:
         """Without axes of extent 1 (all, or those named that have it), a view."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
+        """Axes ``start_dim`` to ``end_dim`` as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
     def narrow(self, dim: builtins.int, start: Any, length: builtins.int) -> Tensor:
         """The slice [start, start + length) along ``dim``, a view; a negative start counts from the end."""
     def select(self, dim: builtins.int, index: Any) -> Tensor:
@@ -813,9 +813,6 @@ class Methods:
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged, a view."""
-    @property
-    def mH(self) -> Tensor:
-        """The last two axes exchanged, a view."""
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is computed."""
     def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -881,6 +878,9 @@ class Methods:
         """The tensor itself."""
     @property
     def H(self) -> Tensor:
+        """The last two axes exchanged, a view."""
+    @property
+    def mH(self) -> Tensor:
         """The last two axes exchanged, a view."""
     def adjoint(self) -> Tensor:
         """The last two axes exchanged, a view."""
@@ -975,7 +975,7 @@ class Methods:
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Axes at other places, the others in order, a view."""
     def ravel(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
+        """Axes ``start_dim`` to ``end_dim`` as one, as ``reshape`` does it; a 0-d tensor gets an axis."""
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Axes ``dim0`` and ``dim1`` exchanged, a view; of a 0-d tensor itself."""
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:

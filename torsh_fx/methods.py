@@ -294,7 +294,6 @@ def members() -> dict[str, Any]:
         "__array_ufunc__": ufuncs.array_ufunc,
         "T": property(_transposed),
         "mT": property(_matrix_transposed),
-        "mH": property(_matrix_transposed),
         "register_hook": hooks.register_hook,
         "register_post_accumulate_grad_hook": hooks.register_post_accumulate_grad_hook,
         "to": creation.to,

@@ -26,7 +26,7 @@ def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements in another shape: a view, but a copy where PyTorch's is one (a transpose flattened, say).
+    """The same elements in another shape, a view; a copy where PyTorch's is one, as of a transpose flattened.
 
     Args:
         x: any shape and dtype.
@@ -187,7 +187,7 @@ def squeeze(x: Tensor, dim: Any = None) -> Tensor:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes ``start_dim`` to ``end_dim``, both included, as one, as ``reshape`` does it; a 0-d tensor gets an axis.
+    """Axes ``start_dim`` to ``end_dim`` as one, as ``reshape`` does it; a 0-d tensor gets an axis.
 
     One axis alone is the tensor itself.
 

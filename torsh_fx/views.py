@@ -102,6 +102,9 @@ def strides_of(t: Tensor) -> tuple[int, ...]:
             del strides[params["dim"]]
         case "stride":
             strides[params["dim"]] *= params["step"]
+        case "windows":
+            strides.append(strides[params["dim"]])
+            strides[params["dim"]] *= params["stride"]
         case "diagonal":
             one, two = params["dim1"] % base.ndim, params["dim2"] % base.ndim
             rest = [s for k, s in enumerate(strides) if k not in (one, two)]
