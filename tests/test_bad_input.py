@@ -66,7 +66,7 @@ BINARY = words(
     "bitwise_left_shift bitwise_right_shift"
 )
 SHAPED = {"zeros": "zeros", "ones": "ones", "empty": "empty", "rand": "rand", "randn": "randn"}
-VIEWS = {"reshape": "reshape", "view": "reshape", "expand": "expand", "permute": "permute"}
+VIEWS = {"reshape": "reshape", "view": "view", "expand": "expand", "permute": "permute"}
 REDUCTIONS = words("sum mean var std amax amin any all argmax argmin max min")
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
