@@ -30,19 +30,26 @@ def check_slice(op: str, x: Shape, dim: int, start: Any, length: Any) -> None:
         raise OutOfRangeError(f"[{op}] slice [{start}, {start + length}) exceeds axis {dim} of extent {extent}")
 
 
-@linear(
-    label="view(narrow(dim={dim}, start={start}))",
-    samples=samples(
-        Sample((values(5),), {"dim": 0, "start": 1, "length": 3}),
-        Sample((values(2, 4),), {"dim": -1, "start": 2, "length": 2}),
-        Sample((values(2, 4),), {"dim": 0, "start": 2, "length": 0}),
-    ),
-    errors=lambda: [
+_parts = samples(
+    Sample((values(5),), {"dim": 0, "start": 1, "length": 3}),
+    Sample((values(2, 4),), {"dim": -1, "start": 2, "length": 2}),
+    Sample((values(2, 4),), {"dim": 0, "start": 2, "length": 0}),
+)
+
+
+def _no_parts() -> list[Fails]:
+    return [
         Fails((values(2, 3),), {"dim": 2, "start": 0, "length": 1}, OutOfRangeError, "axis 2"),
         Fails((values(2, 3),), {"dim": 1, "start": 2, "length": 2}, OutOfRangeError, "\\[2, 4\\).*axis 1.*extent 3"),
         Fails((values(2, 3),), {"dim": 1, "start": -1, "length": 2}, OutOfRangeError, "-1"),
         Fails((values(2, 3),), {"dim": 1, "start": 0, "length": -1}, ArgumentValueError, "length"),
-    ],
+    ]
+
+
+@linear(
+    label="view(narrow(dim={dim}, start={start}))",
+    samples=_parts,
+    errors=_no_parts,
     torch="narrow",
 )
 def narrow(x: Array, *, dim: int, start: Index, length: int) -> Array:
@@ -108,16 +115,8 @@ def _(g: Grad, avals: tuple[Aval, ...], dim: int, start: Array) -> Array:
 
 @linear(
     label="view(split(dim={dim}, start={start}))",
-    samples=samples(
-        Sample((values(5),), {"dim": 0, "start": 1, "length": 3}),
-        Sample((values(2, 4),), {"dim": -1, "start": 2, "length": 2}),
-        Sample((values(2, 4),), {"dim": 0, "start": 2, "length": 0}),
-    ),
-    errors=lambda: [
-        Fails((values(2, 3),), {"dim": 2, "start": 0, "length": 1}, OutOfRangeError, "axis 2"),
-        Fails((values(2, 3),), {"dim": 1, "start": 2, "length": 2}, OutOfRangeError, "\\[2, 4\\).*axis 1.*extent 3"),
-        Fails((values(2, 3),), {"dim": 1, "start": 0, "length": -1}, ArgumentValueError, "length"),
-    ],
+    samples=_parts,
+    errors=_no_parts,
     torch="narrow",
 )
 def slab(x: Array, *, dim: int, start: int, length: int) -> Array:
