@@ -231,6 +231,8 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if x.ndim == 0:
         raise OutOfRangeError("[narrow] a 0-d tensor has no axis to slice")
     axis = axis_of("narrow", dim, x.shape)
+    if isinstance(start, Tensor) and start.dtype.kind not in "iu":
+        raise ArgumentTypeError(f"[narrow] start must be an integer, got a Tensor of {start.dtype}")
     first = integer_of("narrow", "start", start)
     if -x.shape[axis] <= first < 0:
         first += x.shape[axis]
