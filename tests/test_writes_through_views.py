@@ -305,3 +305,103 @@ def test_a_view_made_under_no_grad_stays_a_constant_and_one_made_outside_does_no
         assert outside.requires_grad  # derived anew in here, yet part of the graph
     assert not inside.requires_grad
     assert (outside.tolist(), inside.tolist()) == ([3.0], [3.0])
+
+
+def both(program: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """What a program of the library gives, ours and PyTorch's."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    return program(tx), program(torch)
+
+
+@pytest.mark.parametrize("take", [lambda y: y[0], lambda y: y.t()[1:], lambda y: y.view(-1)[2:].view(2, 2)])
+def test_a_detached_view_is_written_behind_the_back_of_its_graph(take):
+    def program(lib: Any) -> Any:
+        x = lib.tensor(numbers(2, 3), requires_grad=True)
+        y = x * 2
+        take(y).detach().mul_(3)
+        take(x).detach().add_(1)  # a leaf, too, and outside no_grad
+        (y * lib.tensor(numbers(2, 3))).sum().backward()
+        return x.tolist(), y.tolist(), x.grad.tolist(), y.grad_fn is not None
+
+    ours, theirs = both(program)
+    assert ours == theirs
+
+
+def test_a_detached_view_gets_a_graph_of_its_own():
+    def program(lib: Any) -> Any:
+        x, c = lib.tensor(numbers(2, 3), requires_grad=True), lib.tensor(2.0, requires_grad=True)
+        y = x * 2
+        apart = y[0].detach()
+        apart.mul_(c)
+        apart.sum().backward()
+        y.sum().backward()
+        return apart.requires_grad, y.tolist(), x.grad.tolist(), c.grad.tolist()
+
+    ours, theirs = both(program)
+    assert ours == theirs
+
+
+RESHAPES: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x.transpose(0, 2).reshape(-1),
+    "transposed-part": lambda x: x.transpose(0, 1).reshape(3, 8),
+    "transposed-kept": lambda x: x.transpose(0, 1).reshape(3, 2, 2, 2),
+    "slice": lambda x: x[:, 1:].reshape(2, 8),
+    "slice-across": lambda x: x[:, 1:].reshape(16),
+    "step": lambda x: x[..., ::2].reshape(12),
+    "step-across": lambda x: x[..., 1::2].reshape(2, -1),
+    "column": lambda x: x[:, :, 1].reshape(6),
+    "expanded": lambda x: x[:, :1].expand(2, 2, 4).reshape(-1),
+    "expanded-kept": lambda x: x[:1].expand(3, 3, 4).reshape(3, 12),
+    "diagonal": lambda x: x.diagonal(0, 0, 1).reshape(-1),
+    "diagonal-kept": lambda x: x[:, 0, :2].diagonal().reshape(1, 2),
+    "flatten": lambda x: x.mT.flatten(1),
+    "flatten-kept": lambda x: x[1].flatten(),
+    "flatten-nothing": lambda x: x[0].flatten(0, 0),
+    "ones": lambda x: x[:, :1, :1].permute(2, 0, 1).reshape(1, 1, 2),
+    "empty": lambda x: x[:, 3:].transpose(0, 2).reshape(-1),
+    "contiguous": lambda x: x[1].contiguous(),
+    "contiguous-copied": lambda x: x[:, 1].contiguous(),
+    "deep": lambda x: x.reshape(6, 4)[1:5:2].reshape(2, 2, 2).transpose(1, 2).reshape(2, 4),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_a_reshape_is_a_view_where_pytorch_has_one_and_a_copy_elsewhere(name):
+    def program(lib: Any) -> Any:
+        x = lib.tensor(numbers(2, 3, 4), requires_grad=True)
+        y = x * 1
+        part = RESHAPES[name](y)
+        seen = part.tolist(), part.is_contiguous()
+        if "expanded-kept" not in name:
+            part.mul_(3)
+        y.sum().backward()
+        return *seen, y.tolist(), x.grad.tolist()
+
+    ours, theirs = both(program)
+    assert ours == theirs
+
+
+def test_a_retained_gradient_follows_a_view_whose_base_is_written():
+    def program(lib: Any) -> Any:
+        x = lib.tensor(numbers(2, 3), requires_grad=True)
+        y = x * 2
+        row = y[0]
+        row.retain_grad()
+        y.mul_(3)
+        (row * row).sum().backward()
+        return row.grad.tolist(), x.grad.tolist()
+
+    ours, theirs = both(program)
+    assert ours == theirs
+
+
+def test_sums_of_products_and_fills_keep_the_dtype_they_are_written_to():
+    def program(lib: Any) -> Any:
+        x, wide = lib.ones(2), lib.tensor([1.5, 2.0], dtype=lib.float64)
+        n = lib.tensor([1, 2])
+        filled = n.masked_fill(n > 1, -2.5)
+        out = (x.clone().addcmul_(wide, wide), x.clone().addcdiv_(wide, wide), filled, n.masked_fill_(n > 1, -2.5))
+        return [(str(t.dtype).removeprefix("torch."), t.tolist()) for t in out]
+
+    ours, theirs = both(program)
+    assert ours == theirs
