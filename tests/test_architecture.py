@@ -32,7 +32,7 @@ MODULES = [
 ]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-OPTIONAL = ("torch", "optax", "sklearn", "matplotlib")
+OPTIONAL = ("torch", "optax", "flax", "equinox", "safetensors", "sklearn", "matplotlib")
 TOP = {
     ".ci",
     ".gitignore",
