@@ -144,16 +144,23 @@ def _(tangents: Any, x: Array, out: Array, dim: int) -> Array:
     return recurrence(_lift(x), before, dim).reshape(x.shape)
 
 
-def _weights(x: Array, out: Array, dim: int) -> tuple[Array, Array]:
-    """e^(x_k − out_k) and e^(out_{k−1} − out_k): both at most 1, whatever the size of x."""
-    v, total = _lift(x), _lift(out)
-    some = total > -jnp.inf
-    safe = jnp.where(some, total, 0)
-    here = jnp.where(some, jnp.exp(jnp.where(some, v, 0) - safe), 0)
-    before = shifted(total, dim, -jnp.inf)
+def _weights(x: Array, dim: int) -> tuple[Array, Array]:
+    """e^(x_k − out_k) and e^(out_{k−1} − out_k): both at most 1, whatever the size of x.
+
+    From sums s_k = Σ_{j≤k} e^(x_j − m_k) below the running maximum m: out itself, rounded at
+    its size, would lose as many digits as x has before the point.
+    """
+    v = _lift(x)
+    most = jax.lax.cummax(jax.lax.stop_gradient(v), axis=dim)
+    base = jnp.where(most == -jnp.inf, 0, most)
+    before = shifted(most, dim, -jnp.inf)
+    shrink = jnp.where(before == most, 1, jnp.exp(before - base))
+    own = jnp.exp(v - base)
+    total = recurrence(shrink, own, dim)
+    some = total != 0
+    safe = jnp.where(some, total, 1)
     # Between two -inf nothing was added yet; any factor does, 1 keeps NaN out.
-    decay = jnp.where(some, jnp.exp(jnp.where(some, before, 0) - safe), 1)
-    return here, decay
+    return own / safe, jnp.where(some, shrink * shifted(total, dim, 0) / safe, 1)
 
 
 @general(samples=_samples, errors=_errors, special=(-INF,), label="logcumsumexp(dim={dim})", torch="logcumsumexp")
@@ -184,15 +191,15 @@ def logcumsumexp(x: Array, *, dim: int) -> Array:
 
 
 @logcumsumexp.vjp("x")
-def _(g: Grad, x: Array, out: Array, dim: int) -> Array:
-    here, decay = _weights(x, out, dim)
+def _(g: Grad, x: Array, dim: int) -> Array:
+    here, decay = _weights(x, dim)
     after = recurrence(shifted(decay, dim, 1, back=True), _lift(g), dim, reverse=True)
     return (here * after).reshape(x.shape)
 
 
 @logcumsumexp.jvp
-def _(tangents: Any, x: Array, out: Array, dim: int) -> Array:
-    here, decay = _weights(x, out, dim)
+def _(tangents: Any, x: Array, dim: int) -> Array:
+    here, decay = _weights(x, dim)
     return recurrence(decay, here * _lift(tangents[0]), dim).reshape(x.shape)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import zlib
@@ -27,6 +28,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import torsh_fx as tx
+
+# Programs and their traces are millions of objects that stay: looking through them often is a tenth of the time.
+gc.set_threshold(200_000, 20, 100)
+
 # Lines that a test module wants at the end of the run.
 SUMMARY = pytest.StashKey[list[str]]()
 
@@ -47,6 +53,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def full(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--full"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A module of many tests takes its programs with it: nobody else runs them, and they are gigabytes."""
+    yield
+    if sum(item.path == request.path for item in request.session.items) > 200:
+        tx.clear_cache()
+        jax.clear_caches()
 
 
 @pytest.fixture(autouse=True)
