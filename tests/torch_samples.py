@@ -277,24 +277,28 @@ def forward_mode(cases: Sequence[Case]) -> None:
     given: list[list[tx.Tensor]] = []
     wanted: list[list[Any]] = []
     part: list[Case] = []
+    others: list[dict[int, tx.Tensor]] = []
     for case in cases:
+        before = case.others()
         try:
             tangents, known = case.tangents()
         except (RuntimeError, NotImplementedError):  # PyTorch has none for this sample
             continue
         part.append(case)
+        others.append(before)
         given.append([our_tensor(t) for t in tangents])
         wanted.append(known)
 
     def all_of(primals: Any, tangents: Any) -> Any:
         results: list[Any] = []
-        for case, p, t in zip(part, primals, tangents, strict=True):
+        for case, held, p, t in zip(part, others, primals, tangents, strict=True):
             results.append([])
 
-            def pushed(case: Case = case, p: Any = p, t: Any = t, into: list[Any] = results[-1]) -> None:
+            def pushed(case: Case = case, held: Any = held, p: Any = p, t: Any = t, into: Any = results[-1]) -> None:
                 def alone(*operands: tx.Tensor) -> list[tx.Tensor]:
                     replaced = {id(o): v for o, v in zip(case.operands, operands, strict=True)}
-                    return [o for o in case.call({**case.others(), **replaced}) if is_floating(o)]
+                    fresh = {k: tx.tensor(v) for k, v in held.items()}  # which an op may write
+                    return [o for o in case.call({**fresh, **replaced}) if is_floating(o)]
 
                 into += tx.jvp(alone, tuple(p), tuple(t))[1]
 

@@ -82,7 +82,7 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Ten
     Raises:
         OutOfRangeError: the axis is out of range.
         ArgumentValueError: fewer than 1 part.
-        ArgumentTypeError: neither an integer nor a sequence of them.
+        ArgumentTypeError: neither an integer nor a sequence of them, nor a tensor of them.
 
     Gradient: each part's g in its place.
     Source: ``rules.narrow``.
@@ -94,6 +94,13 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Ten
     t = operand(op, x)
     axis = axis_of(op, dim, t.shape)
     extent = t.shape[axis] if t.ndim else 1
+    if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.dtype.kind != "i" or indices_or_sections.ndim > 1:
+            raise ArgumentTypeError(
+                f"[{op}] a tensor of indices must be integer, with one axis or none, got "
+                f"{indices_or_sections.dtype}{list(indices_or_sections.shape)}"
+            )
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (list, tuple)):
         cuts = [min(max(c + extent if c < 0 else c, 0), extent) for c in _extents(op, indices_or_sections)]
         ends = [*cuts, extent]
@@ -267,7 +274,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
         x: rank 1 or more, not bool.
         n: how often.
         dim: the axis.
-        prepend: put before x first, along the axis.
+        prepend: put before x first, along the axis (not with n = 0, which gives x).
         append: put behind it.
 
     Raises:
@@ -284,7 +291,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     t, times = operand("diff", x), integer_of("diff", "n", n)
     if times < 0 or not t.ndim:
         raise ArgumentValueError(f"[diff] needs an axis and n ≥ 0, got shape {list(t.shape)} and n {times}")
-    parts = [p for p in (prepend, t, append) if p is not None]
+    parts = [p for p in (prepend, t, append) if p is not None] if times else [t]
     out = cat(parts, dim) if len(parts) > 1 else t
     axis = axis_of("diff", dim, out.shape)
     for _ in range(min(times, out.shape[axis])):

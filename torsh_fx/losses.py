@@ -35,7 +35,7 @@ from .known import quick
 from .reducing import mean, sum
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.op import OPS
-from .shaping import unsqueeze
+from .shaping import reshape, unsqueeze
 from .tensor import Tensor, apply
 
 __all__ = [
@@ -382,8 +382,8 @@ def multi_margin_loss(
     """Σ max(0, margin − input[target] + input[i])ᵖ/C over the other classes i.
 
     Args:
-        input: scores, [N, C] or [C].
-        target: integer classes, [N] or [].
+        input: scores, [N, C], [C] or [].
+        target: integer classes, [N], or [] or [1] without a batch.
         p: 1 or 2.
         margin: how far apart is enough.
         weight: a factor per class.
@@ -405,6 +405,10 @@ def multi_margin_loss(
     x, t = operand(op, input), operand(op, target)
     if is_floating(t.dtype) or t.dtype == bool:
         raise ArgumentTypeError(f"[{op}] target must hold integer classes, got {t.dtype}")
+    if x.ndim == 0:
+        x = reshape(x, 1)
+    if x.ndim == 1 and t.shape == (1,):
+        t = reshape(t, ())
     if x.ndim not in (1, 2) or t.shape != x.shape[:-1]:
         raise ShapeMismatchError(
             f"[{op}] target must match input without its class axis", expected=x.shape[:-1], got=t.shape

@@ -12,7 +12,7 @@ from .dtypes import int64, is_floating
 from .indexing import gather
 from .reducing import ValuesIndices, _kept, amax, amin
 from .reducing import sum as sum_of
-from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
+from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError, ShapeMismatchError
 from .rules.kinds import axis_of, integer_of, shown
 from .rules.op import OPS
 from .scans import cummax
@@ -254,7 +254,13 @@ def aminmax(x: Any, *, dim: Any = None, keepdim: bool = False) -> MinMax:
 
 
 def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Where each element would be inserted into a sorted sequence to keep it sorted, int64 (or int32).
 
@@ -264,9 +270,11 @@ def searchsorted(
         out_int32: return int32.
         right: behind equal elements instead of before them.
         side: "left" or "right", instead of ``right``.
+        sorter: int64 places of the sequence's elements in ascending order, if it is not sorted itself.
 
     Raises:
-        ShapeMismatchError: leading axes differ.
+        ShapeMismatchError: leading axes differ, or the sorter has another shape than the sequence.
+        OutOfRangeError: a place in the sorter is out of range.
         ArgumentValueError: an unknown side, or one against ``right``.
         ArgumentTypeError: a flag is no bool.
 
@@ -283,6 +291,13 @@ def searchsorted(
             raise ArgumentValueError(f"[{op}] side must be 'left' or 'right' and not contradict right, got {side!r}")
         right = side == "right"
     sequence, x = common(op, operand(op, sorted_sequence), input)
+    if sorter is not None:
+        order = operand(op, sorter)
+        if order.dtype != int64:
+            raise ArgumentTypeError(f"[{op}] sorter must be int64, got {order.dtype}")
+        if order.shape != sequence.shape:
+            raise ShapeMismatchError(f"[{op}] the sorter must match", expected=sequence.shape, got=order.shape)
+        sequence = gather(sequence, -1, order)
     found = apply(OPS["searchsorted"], sequence, x, right=right)
     return cast(found, np.dtype(np.int32)) if _flag(op, "out_int32", out_int32) else found
 

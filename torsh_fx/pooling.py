@@ -52,6 +52,8 @@ def _image(op: str, x: Any, n: int) -> tuple[Tensor, bool]:
         raise ShapeMismatchError(
             f"[{op}] needs a batch or an image with channels", expected=("N", "C", *names), got=t.shape
         )
+    if 0 in t.shape[t.ndim - n - 1 :]:
+        raise ShapeMismatchError(f"[{op}] only the batch may be empty", expected=("N", "C", "..."), got=t.shape)
     return (t, True) if t.ndim == n + 2 else (unsqueeze(t, 0), False)
 
 

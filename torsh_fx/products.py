@@ -221,7 +221,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
     Raises:
         OutOfRangeError: an axis is out of range or repeated.
-        ShapeMismatchError: paired extents differ.
+        ShapeMismatchError: paired extents differ, and neither is 1.
         ArgumentValueError: lists of different lengths, or more axes than there are.
         ArgumentTypeError: the dtypes differ.
 
@@ -247,6 +247,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if len(left) != len(right):
         raise ArgumentValueError(f"[{op}] needs as many axes of one as of the other, got {dims!r}")
     for i, j in zip(left, right, strict=True):
+        if x.shape[i] != y.shape[j] and 1 in (x.shape[i], y.shape[j]):  # as if broadcast
+            if x.shape[i] == 1:
+                y = cast(sum_of(y, j, keepdim=True), y.dtype)
+            else:
+                x = cast(sum_of(x, i, keepdim=True), x.dtype)
         _fit(op, x, y, i, j)
     rows = [k for k in range(x.ndim) if k not in left]
     columns = [k for k in range(y.ndim) if k not in right]

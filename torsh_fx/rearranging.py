@@ -10,7 +10,7 @@ from .arithmetic import operand
 from .creation import from_numpy
 from .indexing import index_select
 from .reducing import sum
-from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.kinds import axes_of, axis_of, integer_of
 from .rules.op import OPS
 from .shaping import expand, flip, reshape, sizes, transpose, unsqueeze
@@ -37,6 +37,8 @@ def roll(x: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             raise ArgumentValueError(f"[roll] without dims one shift is needed, got {list(moves)}")
         flat = apply(OPS["roll"], reshape(t, -1), shifts=moves, dims=(0,))
         return reshape(flat, *t.shape)
+    if not t.ndim:
+        raise OutOfRangeError(f"[roll] dims {dims!r} are out of range, a 0-d tensor has no axes")
     return apply(OPS["roll"], t, shifts=moves, dims=axes_of("roll", dims, t.shape))
 
 

@@ -79,15 +79,20 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
 def _border(mode: str, extent: int, low: int, high: int) -> Any:
     """Which place of an axis each place of the padded one shows."""
     most = {"reflect": extent - 1, "replicate": math.inf if extent else 0, "circular": extent}[mode]
+    if mode == "circular":  # what is left by negative widths goes round
+        start, most = max(-low, 0), extent - max(-low, 0) - max(-high, 0)
     if max(low, high) > most or low + extent + high < 0:
         raise ArgumentValueError(f"[pad] widths {(low, high)} are too large for extent {extent} in mode {mode!r}")
+    if mode == "circular":
+        return start + np.arange(-max(low, 0), most + max(high, 0)) % max(most, 1)
     place = np.arange(-low, extent + high)
     if mode == "replicate":
         return np.clip(place, 0, extent - 1)
-    if mode == "circular":
-        return place % extent
     inside = np.where(place < 0, -place, place)
     return np.where(inside >= extent, 2 * (extent - 1) - inside, inside)
+
+
+_SMOOTH = {1: ("linear",), 2: ("bilinear", "bicubic"), 3: ("trilinear",)}
 
 
 @in_float32
@@ -97,23 +102,29 @@ def interpolate(
     scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
-    """An image [N, C, ...] of another size: nearest neighbours, or linear between neighbours.
+    """An image [N, C, ...] of another size: nearest neighbours, weighted neighbours, or averages.
 
     Args:
         input: 1 to 3 spatial axes.
         size: the new extents, or
         scale_factor: by how much they grow.
-        mode: "nearest", "nearest-exact", or "linear", "bilinear", "trilinear" by the number of axes.
-        align_corners: with linear modes, let the corners' centres stay corners.
+        mode: "nearest", "nearest-exact", "area" (means of equal parts), or "linear",
+            "bilinear", "trilinear" by the number of axes, or "bicubic" for two of them.
+        align_corners: with linear and cubic modes, let the corners' centres stay corners.
+        recompute_scale_factor: place the new points by the extents that came out, not by the factor.
+        antialias: not there.
 
     Raises:
         ShapeMismatchError: the input has another rank, or is none for the mode.
-        ArgumentValueError: not exactly one of size and factor, one below 1 place, or an unknown mode.
-        ArgumentTypeError: a size is no integer, a factor no number, or a linear mode of integers.
+        ArgumentValueError: not exactly one of size and factor, one below 1 place, an unknown
+            mode, an option that the mode does not have, or antialias.
+        ArgumentTypeError: a size is no integer, a factor no number, or a weighted mode of integers.
 
     Gradient: g added to the places it was read from, weighted as they were.
-    Source: ``rules.take`` along each axis, PyTorch's interpolate.
+    Source: ``rules.take`` along each axis; Keys' cubic with a = −0.75; PyTorch's interpolate.
     Example:
         >>> interpolate(tensor([[[1.0, 2.0]]]), scale_factor=2).tolist()
         [[[1.0, 1.0, 2.0, 2.0]]]
@@ -123,15 +134,20 @@ def interpolate(
     n = t.ndim - 2
     if not 1 <= n <= 3:
         raise ShapeMismatchError(f"[{op}] needs 1 to 3 spatial axes", expected=("N", "C", "..."), got=t.shape)
-    smooth = ("linear", "bilinear", "trilinear")
-    if mode not in ("nearest", "nearest-exact", smooth[n - 1]):
-        raise ArgumentValueError(f"[{op}] mode must be nearest, nearest-exact or {smooth[n - 1]}, got {mode!r}")
-    if align_corners is not None and mode not in smooth:
-        raise ArgumentValueError(f"[{op}] align_corners goes with linear modes only, not {mode!r}")
-    if mode in smooth and not is_floating(t.dtype):
+    smooth = mode in _SMOOTH[n]
+    modes = ("nearest", "nearest-exact", "area", *_SMOOTH[n])
+    if mode not in modes:
+        raise ArgumentValueError(f"[{op}] with {n} spatial axes mode must be {' or '.join(modes)}, got {mode!r}")
+    if align_corners is not None and not smooth:
+        raise ArgumentValueError(f"[{op}] align_corners goes with linear and cubic modes only, not {mode!r}")
+    if antialias:
+        raise ArgumentValueError(f"[{op}] antialias is not there; average before with avg_pool, or use mode 'area'")
+    if (smooth or mode == "area") and not is_floating(t.dtype):
         raise ArgumentTypeError(f"[{op}] mode {mode!r} needs a floating tensor, got {t.dtype}")
     if (size is None) == (scale_factor is None):
         raise ArgumentValueError(f"[{op}] exactly one of size and scale_factor must be given")
+    if recompute_scale_factor and size is not None:
+        raise ArgumentValueError(f"[{op}] recompute_scale_factor needs a scale_factor, and size is given")
     factors: list[float | None] = [None] * n
     if size is not None:
         extents = list(tuple_of(op, "size", size, n))
@@ -139,30 +155,64 @@ def interpolate(
         given = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * n
         if len(given) != n or not all(is_number(f) and not isinstance(f, bool) for f in given):
             raise ArgumentTypeError(f"[{op}] scale_factor must be a number or {n} of them, got {scale_factor!r}")
-        factors = [float(f) for f in given]
+        factors = [None if recompute_scale_factor else float(f) for f in given]
         extents = [math.floor(e * float(f)) for e, f in zip(t.shape[2:], given, strict=True)]
     if min(extents) < 1 or 0 in t.shape[2:]:
         raise ArgumentValueError(f"[{op}] extents {extents} cannot be made of shape {list(t.shape)}")
     for axis, (extent, factor) in enumerate(zip(extents, factors, strict=True), 2):
-        step = t.shape[axis] / extent if factor is None else 1 / factor
-        if mode in smooth:
-            t = _between(t, axis, extent, step, bool(align_corners))
+        old = t.shape[axis]
+        step = old / extent if factor is None else 1 / factor
+        if smooth:
+            t = _weighted(t, axis, *_neighbours(old, extent, step, bool(align_corners), mode == "bicubic"))
+        elif mode == "area":
+            t = _weighted(t, axis, *_parts(old, extent))
         else:
             place = np.floor((np.arange(extent) + 0.5 * (mode == "nearest-exact")) * np.float32(step))
-            t = index_select(t, axis, from_numpy(np.clip(place, 0, t.shape[axis] - 1).astype(np.int64)))
+            t = index_select(t, axis, from_numpy(np.clip(place, 0, old - 1).astype(np.int64)))
     return t
 
 
-def _between(t: Tensor, axis: int, extent: int, step: float, corners: bool) -> Tensor:
-    """Linear interpolation along one axis."""
-    last = t.shape[axis] - 1
-    place = np.arange(extent) * (last / max(extent - 1, 1)) if corners else (np.arange(extent) + 0.5) * step - 0.5
-    place = np.clip(place, 0, last)
+Taps = tuple[list[Any], list[Any]]  # per tap, places of the old axis and weights, for each place of the new one
+
+
+def _weighted(t: Tensor, axis: int, places: list[Any], weights: list[Any]) -> Tensor:
+    """Sums of weighted places of one axis."""
+    out: Tensor | None = None
+    for place, weight in zip(places, weights, strict=True):
+        scale = cast(from_numpy(weight.reshape(-1, *(1,) * (t.ndim - 1 - axis))), t.dtype)
+        part = index_select(t, axis, from_numpy(place)) * scale
+        out = part if out is None else out + part
+    assert out is not None
+    return out
+
+
+def _neighbours(old: int, new: int, step: float, corners: bool, cubic: bool) -> Taps:
+    """The two or four nearest places of each new one, and their weights."""
+    last = old - 1
+    place = np.arange(new) * (last / max(new - 1, 1)) if corners else (np.arange(new) + 0.5) * step - 0.5
+    if not cubic:
+        place = np.clip(place, 0, last)
     low = np.floor(place).astype(np.int64)
-    weight = cast(from_numpy((place - low).reshape(-1, *(1,) * (t.ndim - 1 - axis))), t.dtype)
-    left = index_select(t, axis, from_numpy(low))
-    right = index_select(t, axis, from_numpy(np.minimum(low + 1, last)))
-    return left * (1 - weight) + right * weight
+    x = place - low
+    if cubic:
+        weights = [_cubic(x + 1), _cubic(x), _cubic(1 - x), _cubic(2 - x)]
+        return [np.clip(low + k, 0, last) for k in (-1, 0, 1, 2)], weights
+    return [low, np.minimum(low + 1, last)], [1 - x, x]
+
+
+def _cubic(x: Any) -> Any:
+    a = -0.75
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    return np.where(x <= 1, near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
+
+
+def _parts(old: int, new: int) -> Taps:
+    """What falls into each of ``new`` equal parts, to be averaged."""
+    k = np.arange(new)
+    start, stop = k * old // new, -(-(k + 1) * old // new)
+    width = int((stop - start).max())
+    places = [np.minimum(start + j, old - 1) for j in range(width)]
+    return places, [np.where(start + j < stop, 1 / (stop - start), 0.0) for j in range(width)]
 
 
 def fold(

@@ -8,6 +8,7 @@ from .arithmetic import cast, filled, is_number, operand, where
 from .autocasting import widest
 from .dtypes import bool_, int64, is_floating
 from .indexing import gather, getitem
+from .ranges import is_within
 from .reducing import _kept
 from .rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from .rules.broadcast import broadcast_shapes
@@ -253,7 +254,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 
     Raises:
         ShapeMismatchError: ranks differ, or shapes do not broadcast.
-        OutOfRangeError: the axis or an index is out of range; a negative one is.
+        OutOfRangeError: the axis or an index is out of range; −1 is the last place, as in NumPy.
         ArgumentTypeError: the indices are not integers.
 
     Gradient: scatter-add of g, duplicates accumulate.
@@ -266,8 +267,9 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     op = "take_along_dim"
     t, i = operand(op, x), operand(op, indices)
     if dim is None:
-        return gather(reshape(t, -1), 0, reshape(i, -1))
+        return gather(reshape(t, -1), 0, _from_the_end(reshape(i, -1), t.numel()))
     axis = axis_of(op, dim, t.shape)
+    i = _from_the_end(i, t.shape[axis] if t.ndim else 1)
     if t.ndim != i.ndim:
         raise ShapeMismatchError(f"[{op}] the indices must have x's rank", expected=t.shape, got=i.shape)
     rest = broadcast_shapes(op, (*t.shape[:axis], 1, *t.shape[axis + 1 :]), (*i.shape[:axis], 1, *i.shape[axis + 1 :]))
@@ -276,6 +278,16 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
         shape = (*rest[:axis], i.shape[axis], *rest[axis + 1 :])
         i = i if i.shape == shape else expand(i, *shape)  # as it is it can be checked here
     return gather(t, axis, i)
+
+
+def _from_the_end(i: Tensor, extent: int) -> Tensor:
+    """Indices with the negative ones counted from the end; themselves where none is."""
+    if i.dtype.kind != "i":
+        return i
+    node = i._node
+    if node.value is not None and not node.traced and is_within(node, 0, extent):
+        return i
+    return where(i < 0, i + extent, i)
 
 
 def _as_mask(op: str, mask: Any) -> Tensor:
