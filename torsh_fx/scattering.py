@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .arithmetic import cast, filled, is_number, operand, where
 from .autocasting import widest
+from .creation import from_numpy
 from .dtypes import bool_, int64, is_floating
 from .indexing import gather, getitem
 from .ranges import is_within
@@ -269,9 +272,9 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     if dim is None:
         return gather(reshape(t, -1), 0, _from_the_end(reshape(i, -1), t.numel()))
     axis = axis_of(op, dim, t.shape)
-    i = _from_the_end(i, t.shape[axis] if t.ndim else 1)
     if t.ndim != i.ndim:
         raise ShapeMismatchError(f"[{op}] the indices must have x's rank", expected=t.shape, got=i.shape)
+    i = _from_the_end(i, t.shape[axis] if t.ndim else 1)
     rest = broadcast_shapes(op, (*t.shape[:axis], 1, *t.shape[axis + 1 :]), (*i.shape[:axis], 1, *i.shape[axis + 1 :]))
     if t.ndim:
         t = expand(t, *rest[:axis], t.shape[axis], *rest[axis + 1 :])
@@ -285,9 +288,12 @@ def _from_the_end(i: Tensor, extent: int) -> Tensor:
     if i.dtype.kind != "i":
         return i
     node = i._node
-    if node.value is not None and not node.traced and is_within(node, 0, extent):
-        return i
-    return where(i < 0, i + extent, i)
+    if node.value is None or node.traced:
+        return where(i < 0, i + extent, i)
+    if is_within(node, 0, extent) or not is_within(node, -extent, extent):
+        return i  # what is out of range is refused where it is read
+    host = np.asarray(node.value)
+    return from_numpy(np.where(host < 0, host + extent, host))
 
 
 def _as_mask(op: str, mask: Any) -> Tensor:
