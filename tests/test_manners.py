@@ -355,11 +355,108 @@ def test_attributes() -> None:
     assert not hasattr(x, "tag")
 
 
-def test_subclasses_are_refused() -> None:
-    with pytest.raises(tx.ArgumentTypeError, match=r"cannot be subclassed, as Mine would.*hold a Tensor"):
+class Mine(tx.Tensor):
+    """A subclass as people write them: a method, nothing else."""
 
-        class Mine(tx.Tensor):
-            pass
+    def doubled(self) -> tx.Tensor:
+        return self * 2
+
+
+class Named(tx.Tensor):
+    """One that is built in ``__new__``, as ``torch.nn.Parameter`` is."""
+
+    name: str
+
+    def __new__(cls, data: Any, name: str) -> Named:
+        out = tx.Tensor._make_subclass(cls, tx.as_tensor(data), True)
+        out.name = name
+        return out
+
+    def __init__(self, data: Any, name: str) -> None:
+        super().__init__(data)
+
+
+def test_results_are_of_the_subclass() -> None:
+    m = Mine([[1.0, 2.0], [3.0, 4.0]])
+    assert repr(m) == "Mine([[1., 2.],\n      [3., 4.]])"
+    plain = tx.ones(2, 2)
+    many = [
+        m + 1,
+        1 + m,
+        1.5 * m,
+        m * 0.5,
+        plain + m,
+        m @ plain,
+        m[0],
+        m.T,
+        m.sum(),
+        m.detach(),
+        m.clone(),
+        m.doubled(),
+    ]
+    many += [m.split(1)[0], m.max(0).values, tx.zeros_like(m) * m, m.double(), tx.nn.functional.linear(plain, m), -m]
+    many += [copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))]
+    for _ in range(4):  # known places must not forget the class
+        many += [m + 1, plain * m, m.relu(), tx.nn.functional.softmax(m, 0)]
+    assert {type(t) for t in many} == {Mine}
+    assert [many[0].tolist(), many[5].tolist()] == [[[2.0, 3.0], [4.0, 5.0]], [[3.0, 3.0], [7.0, 7.0]]]
+    assert type(plain + 1) is tx.Tensor
+    before = m.detach()
+    m += 1
+    assert type(m) is Mine
+    assert before.tolist() == m.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+
+
+def test_subclasses_differentiate() -> None:
+    m = Mine([1.0, 2.0]).requires_grad_()
+    for _ in range(3):
+        m.grad = None
+        (m * m).sum().backward()
+        assert m.grad is not None
+        assert (type(m.grad), m.grad.tolist()) == (tx.Tensor, [2.0, 4.0])
+        with tx.no_grad():
+            m -= 0.0 * m.grad
+    assert m.is_leaf
+    x = tx.ones(2, requires_grad=True)
+    seen = x.as_subclass(Mine)
+    assert (type(seen), seen.is_leaf, seen.requires_grad) == (Mine, False, True)
+    seen.doubled().sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0]
+    p = Named([1.0, 2.0], "weight")
+    assert (type(p), p.name, p.is_leaf, p.requires_grad, p.tolist()) == (Named, "weight", True, True, [1.0, 2.0])
+    value, grad = tx.value_and_grad(lambda w: (w.doubled() * w).sum())(Mine([3.0]))
+    assert (value.item(), grad.tolist()) == (18.0, [12.0])
+
+
+def test_subclasses_elsewhere() -> None:
+    m = Mine([1.0, 2.0])
+    assert type(jax.jit(lambda t: t.doubled())(m)) is Mine
+    assert type(jax.tree.map(lambda v: v, m)) is Mine
+
+    @tx.compile
+    def step(t: tx.Tensor) -> tuple[tx.Tensor, tx.Tensor]:
+        return t.doubled() if isinstance(t, Mine) else t, m * t
+
+    for _ in range(4):
+        assert [type(t) for t in step(m)] == [Mine, Mine]
+        assert [t.tolist() for t in step(m)] == [[2.0, 4.0], [1.0, 4.0]]
+        assert [type(t) for t in step(tx.ones(2))] == [tx.Tensor, Mine]
+    tape = tx.record(lambda t: t.doubled())(m)
+    assert tape.replay(tx.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(tx.ArgumentTypeError, match=r"__torch_function__.*override the methods"):
+
+        class Other(tx.Tensor):
+            @classmethod
+            def __torch_function__(cls, *args: Any) -> Any:
+                return None
+
+    with pytest.raises(tx.ArgumentTypeError, match=r"as_subclass.*subclass of Tensor.*int"):
+        m.as_subclass(int)  # type: ignore[arg-type]
+    with pytest.raises(tx.ArgumentTypeError, match="data must be a Tensor, got list"):
+        tx.Tensor._make_subclass(Mine, [1.0])  # type: ignore[arg-type]
+    with pytest.raises(tx.ArgumentTypeError, match="make Tensors"):
+        tx.Tensor([1.0])  # type: ignore[arg-type]
 
 
 def test_repr_of_more() -> None:

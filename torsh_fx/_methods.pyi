@@ -886,6 +886,8 @@ class Methods:
         """The last two axes exchanged, a view."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """Slices of length ``size``, ``step`` apart, along an axis, each along a new last axis; a view."""
+    def as_subclass(self, cls: type[Tensor]) -> Tensor:
+        """This tensor as one of a subclass: the same storage, and its place in the graph."""
     def absolute(self) -> Tensor:
         """Absolute value."""
     def absolute_(self) -> Tensor:

@@ -25,7 +25,6 @@ _TENSOR = {
     "pin_memory is_pinned share_memory_ is_shared record_stream": _MEMORY,
     "apply_ map_ map2_": "Python code for each element cannot be recorded: use where() and the elementwise functions",
     "type": "use dtype to see it, to(dtype) to change it",
-    "as_subclass": "Tensor cannot be subclassed; let an object of yours hold a Tensor, or set attributes on one",
     "get_device": "use device, a JAX device, and its id",
 }
 ABSENT = {name: advice.format(plain=name[:-1]) for names, advice in _TENSOR.items() for name in names.split()}

@@ -24,7 +24,7 @@ from .liveness import Needs, needs
 from .program import build, ones_of
 from .programs import CACHE
 from .random import Generator
-from .replaying import Found, Inputs, Plan, Ref, Step, Tree
+from .replaying import Found, Inputs, Kin, Plan, Ref, Step, Tree
 from .rules import AutogradError
 from .state import LOCAL, here
 from .stats import counts
@@ -346,6 +346,8 @@ class _Reading:
         kind = value.__class__
         if kind is Tensor:
             return Ref(self._number(value))
+        if isinstance(value, Tensor):
+            return Kin(kind, Ref(self._number(value)))
         if kind is list or kind is tuple:
             return kind([self._template(v) for v in value])
         if kind is dict:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arithmetic import operand, sub
@@ -135,7 +136,6 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """``reshape`` to the shape of ``other``, a view.  Gradient: g reshaped back.
-
     Example:
         >>> reshape_as(tensor([1, 2]), zeros(2, 1)).tolist()
         [[1], [2]]
@@ -216,9 +216,24 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([reshape(t, t.numel(), 1) if t.ndim < 2 else t for t in found], 1)
 
 
-def atleast_1d(x: Tensor) -> Tensor:
-    """x, of a 0-d tensor a view with one axis.  Gradient: g reshaped back.
+def _each(one: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """Of one tensor, or of several, alone or in a sequence, a tuple of results."""
 
+    @functools.wraps(one)
+    def of(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], (list, tuple)):
+            return one(tensors[0])
+        given = tensors[0] if len(tensors) == 1 else tensors
+        return tuple([one(t) for t in given])
+
+    return of
+
+
+@_each
+def atleast_1d(x: Tensor) -> Tensor:
+    """x, of a 0-d tensor a view with one axis; of several a tuple.
+
+    Gradient: g reshaped back.
     Example:
         >>> atleast_1d(tensor(1)).tolist()
         [1]
@@ -227,20 +242,24 @@ def atleast_1d(x: Tensor) -> Tensor:
     return t if t.ndim else reshape(t, 1)
 
 
+@_each
 def atleast_2d(x: Tensor) -> Tensor:
-    """x, of fewer axes a view with two, a vector as a row.  Gradient: g reshaped back.
+    """x, of fewer axes a view with two, a vector as a row; of several a tuple.
 
+    Gradient: g reshaped back.
     Example:
         >>> atleast_2d(tensor([1, 2])).tolist()
         [[1, 2]]
     """
     t = operand("atleast_2d", x)
-    return t if t.ndim > 1 else reshape(t, 1, t.numel())
+    return t if t.ndim > 1 else unsqueeze(atleast_1d(t), 0)
 
 
+@_each
 def atleast_3d(x: Tensor) -> Tensor:
-    """x, of fewer axes a view with three: [n] as [1, n, 1], [m, n] as [m, n, 1].  Gradient: g reshaped back.
+    """x, of fewer axes a view with three, [n] as [1, n, 1], [m, n] as [m, n, 1]; of several a tuple.
 
+    Gradient: g reshaped back.
     Example:
         >>> atleast_3d(tensor([1, 2])).shape
         (1, 2, 1)

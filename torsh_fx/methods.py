@@ -31,6 +31,7 @@ from . import (
     scattering,
     shaping,
     statistics,
+    subclasses,
     ufuncs,
     writers,
 )
@@ -131,6 +132,7 @@ def _quick(name: str, slow: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor
         return slow(self, other) if out is None else out
 
     method.__doc__ = slow.__doc__
+    method.unhurried = slow  # type: ignore[attr-defined]
     return method
 
 
@@ -146,6 +148,7 @@ def _quick_in_place(name: str, slow: Callable[[Tensor, Any], Tensor]) -> Callabl
         return slow(self, other)
 
     method.__doc__ = slow.__doc__
+    method.unhurried = slow  # type: ignore[attr-defined]
     return method
 
 
@@ -326,6 +329,7 @@ def members() -> dict[str, Any]:
         "mH": property(_matrix_transposed),
         "adjoint": _matrix_transposed,
         "unfold": joining.sliding,
+        "as_subclass": subclasses.as_subclass,
     }
     for alias, name in ALIASES.items():
         found.update({alias + form: found[name + form] for form in ("", "_") if name + form in found})

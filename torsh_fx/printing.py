@@ -18,17 +18,18 @@ LINE = 80
 def show(t: Any) -> str:
     """``tensor([1., 2.], dtype=..., grad_fn=...)``; a traced value shows its type only."""
     node = t._node
+    name = type(t).__name__ if type(t).__name__ != "Tensor" else "tensor"
     if node.value is not None and isinstance(node.value, jax.core.Tracer):
         body = f"<traced, shape={list(t.shape)}>"
-        return f"tensor({body}, dtype={t.dtype}{_suffix(t)})"
+        return f"{name}({body}, dtype={t.dtype}{_suffix(t)})"
     if not isinstance(node.value, (jax.Array, type(None))):  # a place in a tree of avals or sentinels
-        return f"tensor({node.value!r})"
+        return f"{name}({node.value!r})"
     host = np.asarray(t._host())
     empty = host.size == 0 and host.ndim > 1
-    body = f"[], size={tuple(host.shape)}" if empty else _body(host, len("tensor("))
+    body = f"[], size={tuple(host.shape)}" if empty else _body(host, len(name) + 1)
     plain = t.dtype in (float32, int64, bool_) and host.size
     dtype = "" if plain or (host.size == 0 and t.dtype == float32) else f", dtype={t.dtype}"
-    return f"tensor({body}{dtype}{_suffix(t)})"
+    return f"{name}({body}{dtype}{_suffix(t)})"
 
 
 def _suffix(t: Any) -> str:

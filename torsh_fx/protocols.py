@@ -107,6 +107,7 @@ def deep(self: Tensor, memo: dict[int, Any]) -> Tensor:
     memo[id(self)] = out = _storage_copied(self, memo)
     if self.requires_grad:
         out.requires_grad_()
+    out.__class__ = self.__class__
     if self.grad is not None:
         out.grad = copy.deepcopy(self.grad, memo)
     vars(out).update(copy.deepcopy(_extras(self), memo))
@@ -132,11 +133,14 @@ def pickled(self: Tensor) -> Any:
     if self._slot is not None and self._slot.hooks:
         warnings.warn("the hooks of a tensor are not pickled with it", stacklevel=2)
     grad = None if self.grad is None else self.grad.detach().numpy()
-    return _unpickled, (self.detach().numpy(), self.requires_grad, grad, _extras(self))
+    return _unpickled, (self.detach().numpy(), self.requires_grad, grad, _extras(self), self.__class__)
 
 
-def _unpickled(value: Any, requires_grad: bool, grad: Any, extras: dict[str, Any]) -> Tensor:
+def _unpickled(
+    value: Any, requires_grad: bool, grad: Any, extras: dict[str, Any], kind: type[Tensor] = Tensor
+) -> Tensor:
     out = creation.tensor(value, requires_grad=requires_grad)
+    out.__class__ = kind
     if grad is not None:
         out.grad = creation.tensor(grad)
     vars(out).update(extras)

@@ -30,7 +30,8 @@ class Box:
         self.node = SimpleNamespace(aval=value, value=value, traced=False, trail=None)
 
 
-def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
+def flatten(t: Tensor) -> tuple[tuple[Any], None]:
+    """The value as the one child; a result with history is refused."""
     if isinstance(t._storage, Box):
         return (t._storage.value,), None
     edge = t._current_edge()
@@ -44,7 +45,8 @@ def _flatten(t: Tensor) -> tuple[tuple[Any], None]:
     return (t.jax(),), None
 
 
-def _unflatten(_: None, children: tuple[Any]) -> Any:
+def unflatten(_: None, children: tuple[Any]) -> Any:
+    """A Tensor around the child, whatever that is."""
     (value,) = children
     if isinstance(value, Tensor) or _nested(value):  # nesting collapses
         return value
@@ -67,4 +69,4 @@ def _nested(value: Any) -> bool:
 
 def register() -> None:
     """Tell JAX; called once, at import."""
-    jax.tree_util.register_pytree_node(Tensor, _flatten, _unflatten)
+    jax.tree_util.register_pytree_node(Tensor, flatten, unflatten)

@@ -76,8 +76,8 @@ class Inputs:
 
     def _take(self, value: Any) -> Any:
         kind = value.__class__
-        if kind is Tensor:
-            self.spec.append(_TENSOR)
+        if kind is Tensor or isinstance(value, Tensor):
+            self.spec.append(_TENSOR if kind is Tensor else kind)
             self.tensors.append(value)
             return value
         if isinstance(value, (jax.Array, np.ndarray)):
@@ -478,9 +478,22 @@ def rebuilt(template: Any, thing: Callable[[int], Tensor]) -> Any:
         return kind([rebuilt(t, thing) for t in template])
     if kind is dict:
         return {k: rebuilt(t, thing) for k, t in template.items()}
-    if kind is Tree:
+    if kind is Tree or kind is Kin:
         return template.rebuilt(thing)
     return template
+
+
+class Kin(NamedTuple):
+    """A Tensor of a subclass."""
+
+    kind: type[Tensor]
+    number: Ref
+
+    def rebuilt(self, thing: Callable[[int], Tensor]) -> Tensor:
+        """This call's Tensor, as one of its class."""
+        out = thing(self.number)
+        out.__class__ = self.kind
+        return out
 
 
 class Tree(NamedTuple):

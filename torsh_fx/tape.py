@@ -431,4 +431,5 @@ def _fresh(x: Any) -> Tensor:
 
     t = as_tensor(x)
     out = Tensor(leaf(t.detach().jax()))
+    out.__class__ = t.__class__
     return out.requires_grad_() if t.requires_grad else out

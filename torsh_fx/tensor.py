@@ -41,6 +41,8 @@ else:
 
 new = object.__new__
 
+families: list[type[Tensor]] = []  # the subclasses there are, see NOTE [families] in ``subclasses``
+
 
 class Tensor(Methods):
     """An n-dimensional array that records what is done to it.
@@ -66,18 +68,30 @@ class Tensor(Methods):
     __array_priority__ = 1000
 
     def __init_subclass__(cls, **options: Any) -> None:
-        raise ArgumentTypeError(
-            f"Tensor cannot be subclassed, as {cls.__name__} would: results of ops are plain Tensors, so the class "
-            "would be lost at the first one; let an object of yours hold a Tensor, or set attributes on one"
-        )
+        from .subclasses import enroll
+
+        super().__init_subclass__(**options)
+        enroll(cls)
 
     def __init__(self, node: Node, edge: Any = None) -> None:
         if not isinstance(node, Node):
-            raise ArgumentTypeError("make Tensors with torsh_fx.tensor(data), not with Tensor(data)")
+            if type(self) is Tensor:
+                raise ArgumentTypeError("make Tensors with torsh_fx.tensor(data), not with Tensor(data)")
+            from .subclasses import fill
+
+            fill(self, node)
+            return
         self._at = node
         self._edge = edge
         if node.trail is not None and (edge is not node if node.code & 1 else edge is not None):
             self._cell  # noqa: B018  NOTE [at]
+
+    @staticmethod
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """A leaf of a subclass on the storage of ``data``; what its ``__new__`` calls, as in PyTorch."""
+        from .subclasses import make_subclass
+
+        return make_subclass(cls, data, require_grad)
 
     # -- what it is ------------------------------------------------------------
 
@@ -340,7 +354,7 @@ class Tensor(Methods):
             >>> tensor([1.0], requires_grad=True).detach().requires_grad
             False
         """
-        out = Tensor.__new__(Tensor)
+        out = new(self.__class__)
         view = self._view
         if view is None:
             out._at, out._storage = ELSEWHERE, self._cell
@@ -502,6 +516,10 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     recorder = LOCAL.now
     if recorder.autocast:
         operands = operands_of(row, operands, recorder.autocast)
+    if families and (kind := _family(operands)) is not None:
+        out = _apply(row, operands, params, None)
+        out.__class__ = kind
+        return out
     trail = recorder.trail
     key: list[Any] = [row, recorder.mode]
     for t in operands:
@@ -549,6 +567,16 @@ def apply(row: Row, *operands: Tensor, **params: Any) -> Tensor:
     if ints:
         trail.ints[event.n_ints - len(ints) :] = ints
     return take(trail, event)
+
+
+def _family(operands: tuple[Tensor, ...]) -> type[Tensor] | None:
+    """The subclass of the result, if an operand is of one: the first, unless a later one is of a subclass of that."""
+    found = None
+    for t in operands:
+        kind = t.__class__
+        if kind is not Tensor and (found is None or (kind is not found and issubclass(kind, found))):
+            found = kind
+    return found
 
 
 # What is known of an op whatever came before it: its call, and which operands get gradients.

@@ -200,7 +200,7 @@ class Watch:
 
     def _visit(self, value: Any, label: str) -> None:
         kind = value.__class__
-        if kind is Tensor:
+        if isinstance(value, Tensor):
             if isinstance(value._node, Node):  # else it stands for a place in a tree
                 self.tensors.append(value)
             if value._view is not None:
