@@ -53,10 +53,11 @@ NAMES: dict[str, Callable[..., Any]] = {
     "einsum": _einsum,
     "linalg.lstsq.grad_oriented": _solution,
     "linalg.pinv.singular": _singular,
+    "unfold": tx.Tensor.unfold,
 }
 
 # The same name for another thing: absent here.
-HOMONYMS = {"unfold": "ours is nn.functional.unfold, PyTorch's method is a sliding view"}
+HOMONYMS: dict[str, str] = {}
 
 
 def _always(_: Any) -> bool:
