@@ -302,7 +302,9 @@ CHUNKS = [TABLE[k : k + CHUNK] for k in range(0, len(TABLE), CHUNK)]
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("cases", CHUNKS, ids=[f"{c[0].what} to {c[-1].what}" for c in CHUNKS])
-def test_same_as_pytorch(cases: list[Same], dtype: str) -> None:
+def test_same_as_pytorch(cases: list[Same], dtype: str, full: bool) -> None:
+    if dtype == "float32" and CHUNKS.index(cases) % 3 and not full:
+        pytest.skip("float32 of every third part only; all of it with --full")
     total, runs = tx.tensor(0.0, dtype=dtype), []
     for case in cases:
         arrays = [a.astype(dtype) for a in case.args]

@@ -191,13 +191,14 @@ def test_custom_op_runs_under_the_users_flag():
 
 @pytest.mark.parametrize("row", drawing(), ids=lambda row: row.name)
 def test_draws_depend_on_seed_and_counter_alone(row):
-    for sample in row.samples():
-        want = np.asarray(row(**sample.params))
-        for flag in (False, True):
-            with jax.enable_x64(flag):
-                np.testing.assert_array_equal(np.asarray(row(**sample.params)), want)
-                jitted = jax.jit(lambda p=sample.params: row(**p))
-                np.testing.assert_array_equal(np.asarray(jitted()), want)
+    samples = row.samples()
+    wants = [np.asarray(row(**s.params)) for s in samples]
+    for flag in (False, True):
+        with jax.enable_x64(flag):
+            for found in ([row(**s.params) for s in samples], jax.jit(lambda: [row(**s.params) for s in samples])()):
+                for got, want in zip(found, wants, strict=True):
+                    np.testing.assert_array_equal(np.asarray(got), want)
+    for sample, want in zip(samples, wants, strict=True):
         other = np.asarray(row(**{**sample.params, "counter": sample.params["counter"] + 1}))
         assert other.dtype == want.dtype
         assert other.shape == want.shape

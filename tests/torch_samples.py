@@ -50,7 +50,7 @@ class Tier(NamedTuple):
 
 # At most 20 samples an op, its two dtypes together.
 CI = Tier(2, 10, 4, 1, 2, ("float64",))
-BRIEF = Tier(1, 3, 3, 1, 1, ("float64",))
+BRIEF = Tier(1, 2, 2, 0, 0, ("float64",))
 FULL = Tier(2, 10**6, 10**6, 10**6, 10**6, ("float64", "float32"))
 
 
