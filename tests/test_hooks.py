@@ -906,3 +906,27 @@ def test_packed_values_are_let_go_of() -> None:
         return len(found)
 
     assert peak(packing=True) < peak(packing=False) / 3
+
+
+def test_inputs_and_retained_results_have_gradients_behind_their_hooks() -> None:
+    """``.grad`` of a result is what its hooks made of it, whoever asked; ``grad`` gives what they get."""
+    torch = pytest.importorskip("torch")
+
+    def program(lib: Any) -> list[Any]:
+        a, b = (lib.tensor(v, requires_grad=True) for v in ([1.0, 2.0], [3.0, 4.0]))
+        found = []
+        for retained in (False, True):
+            y = a * b
+            if retained:
+                y.retain_grad()
+            y.register_hook(lambda g: g * 2)
+            (y * 3).sum().backward(inputs=[y, b])
+            found += [y.grad, b.grad]
+        y = a * b
+        y.retain_grad()
+        y.register_hook(lambda g: g * 2)
+        found += [*lib.autograd.grad((y * 3).sum(), [y, a]), y.grad, a.grad]
+        return [None if t is None else t.tolist() for t in found]
+
+    assert program(tx) == program(torch)
+    assert program(tx)[0] == [6.0, 6.0]

@@ -193,7 +193,7 @@ def _backward_on_record(
 
     ``inner`` are results whose gradients are wanted, too.
     """
-    found, retained = _emit(plan, starts, create_graph, set(map(id, inner)))
+    found, retained = _emit(plan, starts, create_graph, set(map(id, inner)), behind_hooks=True)
     retained.update({t: found[id(v)] for v, t in inner.items() if found.get(id(v)) is not None})
     gradients: list[Node | None] = [found[id(leaf)] for leaf in leaves]
     summed = [
@@ -209,13 +209,18 @@ def _backward_on_record(
     _store(leaves, summed)
     for tensor in inner.values():
         retain(tensor)
+    store_retained(retained)
+    if hooked:
+        with set_grad_enabled(create_graph):
+            hooking.stored(leaves, found)
+
+
+def store_retained(retained: dict[Tensor, Node]) -> None:
+    """Add the gradients of results to the ``.grad`` that ``retain_grad`` promised."""
     for tensor, node in retained.items():
         if tensor._slot is None:
             tensor._slot = Slot(node.aval)
         _store([tensor._slot], [node if tensor.grad is None else _sum(tensor.grad._node, None, node)])
-    if hooked:
-        with set_grad_enabled(create_graph):
-            hooking.stored(leaves, found)
 
 
 def compute(gradients: Sequence[Node | None], used: Plan | None = None) -> None:
@@ -381,9 +386,11 @@ def _emit(
     differentiable: bool,
     targets: set[int] | None = None,
     batch: int | None = None,
+    behind_hooks: bool = False,
 ) -> tuple[dict[int, Node], dict[Tensor, Node]]:
     """The engine's second and third use: VJP nodes on the record, computed at once under a trace.
 
+    Gradients of ``targets`` on the way are those before their hooks, or, as ``.grad`` has them, behind.
     With ``batch``, every gradient has a leading axis of that extent, over which the rules are mapped.
     """
     caught: dict[int, Any] = {}
@@ -402,8 +409,8 @@ def _emit(
     def emit(node: Any, g: Any) -> list[Any]:
         at_end = id(node) in ends  # which only hooks bring here
         incoming, g = g, hooking.met(node, g) if hooks else g
-        if targets is not None and id(node) in targets:  # as in PyTorch, without hooks if it goes on
-            caught[id(node)] = g if at_end else incoming
+        if targets is not None and id(node) in targets:
+            caught[id(node)] = g if at_end or behind_hooks else incoming
         ref = _retained.get(node)
         if ref is not None and g is not None and (tensor := ref()) is not None:
             retained[tensor] = g

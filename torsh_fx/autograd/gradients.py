@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from .. import executor
-from ..backward import Start, _emit, compute, drop, inputs_of, plan_of, seed_of, tensors_of, vertex_of
+from ..backward import (
+    Start,
+    _emit,
+    compute,
+    drop,
+    inputs_of,
+    plan_of,
+    seed_of,
+    store_retained,
+    tensors_of,
+    vertex_of,
+)
 from ..backward import backward as backward_of
 from ..creation import as_tensor
 from ..graph import batched
@@ -67,7 +78,9 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """Gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
+    """Gradients of ``outputs`` with respect to ``inputs``, leaving ``.grad`` of leaves alone.
+
+    A result on the way that has ``retain_grad()`` gets its ``.grad``, as in PyTorch.
 
     Args:
         outputs: one tensor or several (their gradients add up, in one walk).
@@ -135,14 +148,17 @@ def _gradients(
 ) -> list[Tensor | None]:
     """Per target its gradient; nothing is freed before everything that can fail has run."""
     plan, starts = plan_of(starts, targets)
-    found, _ = _emit(plan, starts, create_graph, {id(t) for t in targets}, batch)
+    found, retained = _emit(plan, starts, create_graph, {id(t) for t in targets}, batch)
+    if batch is not None:
+        retained = {}
     gradients = [found.get(id(t)) for t in targets]
     if not allow_unused and None in gradients:
         raise AutogradError(
             f"input {gradients.index(None)} is not used by the outputs; pass allow_unused=True to get None for it"
         )
     if not create_graph:
-        compute([g for g in gradients if g is not None])
+        compute([*[g for g in gradients if g is not None], *retained.values()])
+    store_retained(retained)
     if not (create_graph if retain_graph is None else retain_graph):
         drop(plan)
     return [None if g is None else result(g) for g in gradients]
