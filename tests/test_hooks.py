@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import torsh_fx as tx
+from tolerances import close
 from torsh_fx.hooking import hooked
 from torsh_fx.stats import counts
 
@@ -930,3 +931,47 @@ def test_inputs_and_retained_results_have_gradients_behind_their_hooks() -> None
 
     assert program(tx) == program(torch)
     assert program(tx)[0] == [6.0, 6.0]
+
+
+def test_a_batch_of_seeds_passes_hooks_and_functions() -> None:
+    torch = pytest.importorskip("torch")
+
+    def program(lib: Any, with_hook: bool) -> list[Any]:
+        class Cube(lib.autograd.Function):  # type: ignore[name-defined, misc]
+            generate_vmap_rule = True
+
+            @staticmethod
+            def forward(x: Any) -> Any:
+                return x**3
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+                ctx.save_for_backward(*inputs)
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                (x,) = ctx.saved_tensors
+                return 5 * g * x * x
+
+        a, b = (lib.tensor(v, requires_grad=True) for v in ([1.0, 2.0], [3.0, 4.0]))
+        seeds = lib.tensor([[1.0, 0.0], [0.5, 2.0], [0.0, 1.0]])
+        y = a * b
+        if with_hook:
+            y.register_hook(lambda g: g * g)
+            y = y.sin()
+        else:
+            y = Cube.apply(y)
+        found = lib.autograd.grad(y, [a, b], seeds, is_grads_batched=True, create_graph=True)
+        return [*found, *lib.autograd.grad(sum((g * g).sum() for g in found), [a, b])]
+
+    for with_hook in (True, False):
+        for mine, theirs in zip(program(tx, with_hook), program(torch, with_hook), strict=True):
+            close(mine.detach().numpy(), theirs.detach().numpy())
+    x = tx.ones(2, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: g)
+    assert tx.autograd.grad(y, x, tx.zeros(0, 2), is_grads_batched=True)[0].shape == (0, 2)
+    y = x * 2
+    y.register_hook(lambda g: g)
+    with pytest.raises(tx.AutogradError, match="input 1 is not used"):
+        tx.autograd.grad(y, [x, tx.ones(2, requires_grad=True)], tx.eye(2), is_grads_batched=True)

@@ -371,6 +371,11 @@ def _must_emit(plan: Plan, create_graph: bool) -> bool:
     return hooking.among(plan) or (bool(_retained) and any(node in _retained for node in plan.order))
 
 
+def is_python(plan: Plan) -> bool:
+    """Does backward meet hooks or functions of users on its way?"""
+    return hooking.among(plan) or any(isinstance(v, Vertex) for v in plan.order)
+
+
 def is_traced(plan: Plan, roots: Sequence[Tensor], starts: Sequence[Start]) -> bool:
     """Will the gradients be tracers?"""
     if ambient_trace() is None:
@@ -398,11 +403,6 @@ def _emit(
     if here().capture is not None:
         here().capture.check(plan)
     hooks = hooking.among(plan)
-    if batch is not None and (hooks or any(isinstance(v, Vertex) for v in plan.order)):
-        raise AutogradError(
-            "[grad] is_grads_batched does not reach through hooks and autograd.Function, which are Python: call grad "
-            "once per gradient"
-        )
     walk = hooking.ordered(plan, [v for v, _ in starts]) if hooks else plan
     ends = {id(v) for v in plan.leaves}
 

@@ -15,6 +15,7 @@ from ..backward import (
     compute,
     drop,
     inputs_of,
+    is_python,
     plan_of,
     seed_of,
     store_retained,
@@ -22,11 +23,12 @@ from ..backward import (
     vertex_of,
 )
 from ..backward import backward as backward_of
-from ..creation import as_tensor
+from ..creation import as_tensor, zeros
 from ..graph import batched
 from ..record import constant
 from ..rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
-from ..state import here
+from ..shaping import stack
+from ..state import here, set_grad_enabled
 from ..tensor import Tensor, result
 
 
@@ -94,7 +96,8 @@ def grad(
         allow_unused: give None for an input the outputs do not depend on; by default
             if ``materialize_grads``.
         is_grads_batched: every seed has a leading axis of one extent b, over which the
-            rules are mapped: b gradients in one walk.
+            rules are mapped: b gradients in one walk, or, where it meets hooks or an
+            ``autograd.Function``, which are Python, in b walks.
         materialize_grads: give zeros for an input the outputs do not depend on.
 
     Returns:
@@ -148,20 +151,49 @@ def _gradients(
 ) -> list[Tensor | None]:
     """Per target its gradient; nothing is freed before everything that can fail has run."""
     plan, starts = plan_of(starts, targets)
+    if batch is not None and is_python(plan):
+        stacked = _one_by_one(starts, targets, create_graph, batch)
+        if not allow_unused and None in stacked:
+            raise AutogradError(_unused(stacked.index(None)))
+        if not create_graph:
+            compute([g._node for g in stacked if g is not None])
+        if not (create_graph if retain_graph is None else retain_graph):
+            drop(plan)
+        return stacked
     found, retained = _emit(plan, starts, create_graph, {id(t) for t in targets}, batch)
     if batch is not None:
         retained = {}
     gradients = [found.get(id(t)) for t in targets]
     if not allow_unused and None in gradients:
-        raise AutogradError(
-            f"input {gradients.index(None)} is not used by the outputs; pass allow_unused=True to get None for it"
-        )
+        raise AutogradError(_unused(gradients.index(None)))
     if not create_graph:
         compute([*[g for g in gradients if g is not None], *retained.values()])
     store_retained(retained)
     if not (create_graph if retain_graph is None else retain_graph):
         drop(plan)
     return [None if g is None else result(g) for g in gradients]
+
+
+def _one_by_one(starts: Sequence[Start], targets: Sequence[Any], create_graph: bool, batch: int) -> list[Tensor | None]:
+    """The gradients of a batch of seeds where the way leads through Python: a walk a seed."""
+    each = [
+        _gradients(
+            [(v, None if seed is None else seed[k]) for v, seed in starts], targets, True, create_graph, True, None
+        )
+        for k in range(batch)
+    ]
+    if not each:
+        return [zeros(0, *t.aval.shape, dtype=t.aval.dtype) for t in targets]
+    out: list[Tensor | None] = []
+    with set_grad_enabled(create_graph):
+        for parts in zip(*each, strict=True):
+            there = [g for g in parts if g is not None]
+            out.append(stack(there) if len(there) == batch else None)
+    return out
+
+
+def _unused(k: int) -> str:
+    return f"input {k} is not used by the outputs; pass allow_unused=True to get None for it"
 
 
 def _seeds(op: str, given: Any, n: int) -> tuple[Any, ...]:
