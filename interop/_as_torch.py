@@ -19,7 +19,7 @@ from ..rules.context import Surroundings
 from ..rules.kinds import shown
 from ..state import here
 from ..tensor import Tensor, from_array
-from ._torch_tensors import dtype_of, torch
+from ._torch_tensors import dtype_of, of_host, to_host, torch
 
 Arrays = Sequence[Any]
 
@@ -214,13 +214,20 @@ def _transformed() -> bool:
 
 
 def _to_jax(tensors: Arrays) -> list[Any]:
-    return [copied("as_torch", t.detach()) for t in tensors]
+    """Copies, since PyTorch goes on writing; those of the host as NumPy arrays, which a compiled call takes fastest."""
+    plain = [t.device.type == "cpu" and t.layout == torch.strided for t in tensors]
+    return [
+        np.array(to_host(t), order="C") if p else copied("as_torch", t.detach())
+        for t, p in zip(tensors, plain, strict=True)
+    ]
 
 
 def _to_torch(arrays: Arrays, tensors: Arrays) -> tuple[Any, ...]:
-    # A copy: PyTorch may write to it, and JAX may hold the same memory as a residual.
+    """Copies: PyTorch may write to them, and JAX may hold the same memory as a residual."""
+    if not tensors or tensors[0].device.type == "cpu":
+        return tuple([of_host(np.asarray(a)) for a in arrays])
     found = [torch.utils.dlpack.from_dlpack(Tensor.__dlpack__(from_array(a))) for a in arrays]
-    return tuple([t.to(tensors[0].device) for t in found] if tensors else found)
+    return tuple([t.to(tensors[0].device) for t in found])
 
 
 class _Call(torch.autograd.Function):  # type: ignore[misc]  # PyTorch is untyped here

@@ -119,8 +119,8 @@ def of_host(array: np.ndarray[Any, Any]) -> Any:
 
 
 def to_host(t: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array with the value of a PyTorch tensor."""
-    t = t.detach().cpu().contiguous()
+    """A NumPy array with the value of a PyTorch tensor, in the same memory if it can be."""
+    t = t.detach().cpu().contiguous().resolve_neg()
     if t.dtype is torch.bfloat16:
         found: np.ndarray[Any, Any] = t.view(torch.int16).numpy().view(as_dtype("bfloat16"))
         return found

@@ -363,7 +363,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file(tmp_path):
     like = {"w": np.zeros(4_000_000, np.int64), "k": 0}
     st.save({"w": like["w"] - 1, "k": -1}, path)
     cut = 0
-    for size in (0, 8_000_000):
+    for size in (8_000_000,):
         child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
