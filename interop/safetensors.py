@@ -125,7 +125,7 @@ def load_file(path: Any) -> dict[str, Tensor]:
     Example: see ``save``.
     """
     arrays = _read("load_file", path)
-    wrong = [f"{name!r} is {a.dtype}" for name, a in arrays.items() if a.dtype not in ALL]
+    wrong = sorted(f"{name!r} is {a.dtype}" for name, a in arrays.items() if a.dtype not in ALL)
     if wrong:
         raise ArgumentTypeError(
             f"[load_file] there are no Tensors of these dtypes, load(path, like=...) gives arrays: {', '.join(wrong)}"

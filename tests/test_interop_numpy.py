@@ -190,8 +190,6 @@ def test_bfloat16_and_jax():
     t = tx.tensor([1.0, 2.5], dtype=tx.bfloat16)
     with jax.enable_x64(True):
         assert jax.dlpack.from_dlpack(t).tolist() == [1.0, 2.5]
-    with pytest.raises(RuntimeError, match="Unsupported dtype"):
-        np.from_dlpack(t)  # NumPy has no such dtype, and says so
     assert np.asarray(t).dtype == BF16
     same(tx.from_numpy(np.asarray(t)), np.asarray(t))
 
