@@ -22,6 +22,7 @@ from ..creation import as_tensor, zeros
 from ..dtypes import DType, float32, int64, is_floating, promote_types
 from ..executor import force
 from ..lift import is_tensor
+from ..lru import LRU
 from ..rules import ArgumentTypeError, AutogradError, TorshError, custom, register_jvp, register_vjp
 from ..rules.context import Surroundings
 from ..rules.kinds import shown
@@ -41,7 +42,7 @@ def lift_torch(fn: Any) -> TorchOp:
 
     Args:
         fn: a module, which is copied as it is now (mode, hooks, frozen parameters), or a
-            function of PyTorch tensors, run when a value is needed, not before.  Arguments,
+            pure function of PyTorch tensors, run when a value is needed, not before.  Arguments,
             which are copies, and results may be pytrees.
 
     Returns:
@@ -72,6 +73,9 @@ def lift_torch(fn: Any) -> TorchOp:
     return TorchOp(fn)
 
 
+_OPERAND = object()  # stands for an array among the arguments
+
+
 class TorchOp:
     """What ``lift_torch`` returns: a callable on Tensors.
 
@@ -86,14 +90,32 @@ class TorchOp:
         self._fn = fn
         self._is_module = isinstance(fn, torch.nn.Module)
         self._name = type(fn).__name__ if self._is_module else getattr(fn, "__name__", type(fn).__name__)
-        self._known: dict[Any, _Signature] = {}
+        self._known: LRU[Any, _Signature] = LRU(256)
+        self._state: dict[str, Tensor] = {}
         if self._is_module:
             self._fn = copy.deepcopy(fn)  # its mode and hooks, whatever becomes of them
             self.parameters = {name: from_torch(p) for name, p in fn.named_parameters()}
             self.buffers = {name: from_torch(b) for name, b in fn.named_buffers()}
+            ours = dict(zip(map(id, fn.parameters()), self.parameters.values(), strict=True))
+            ours |= dict(zip(map(id, fn.buffers()), self.buffers.values(), strict=True))
+            self._state = {name: ours[id(t)] for name, t in fn.state_dict(keep_vars=True).items() if id(t) in ours}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.apply(self.parameters, *args, **kwargs)
+
+    def _reached(self) -> tuple[Any, ...]:
+        """What a compiled step that names this op reaches by it."""
+        return (self.parameters, self.buffers)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers under all the names that the module's own state dict has.
+
+        Example:
+            >>> linear = torch.nn.Linear(3, 2)
+            >>> sorted(lift_torch(linear).state_dict())
+            ['bias', 'weight']
+        """
+        return dict(self._state)
 
     def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The same with other values for the parameters, for ``tx.grad`` and the like.
@@ -122,7 +144,8 @@ class TorchOp:
         key = (tree, static, avals, moving)
         signature = self._known.get(key)
         if signature is None:
-            called = functools.partial(self._called, tree, leaves, [g is not None for g in given])
+            plain = [x if g is None else _OPERAND for x, g in zip(leaves, given, strict=True)]
+            called = functools.partial(self._called, tree, plain)
             signature = self._known[key] = _Signature(f"{self}", called, tensors, moving, len(own) + len(self.buffers))
         return signature(tensors)
 
@@ -138,11 +161,11 @@ class TorchOp:
             raise ArgumentTypeError(f"[{self}] {shown(x)} is neither tensor nor hashable") from None
         return type(x), x
 
-    def _called(self, tree: Any, leaves: Sequence[Any], is_given: Sequence[bool], tensors: Sequence[Any]) -> Any:
+    def _called(self, tree: Any, leaves: Sequence[Any], tensors: Sequence[Any]) -> Any:
         """PyTorch's result for all operands in order."""
         names = [*self.parameters, *self.buffers]
         arguments = iter(tensors[len(names) :])
-        full = [next(arguments) if g else x for x, g in zip(leaves, is_given, strict=True)]
+        full = [next(arguments) if x is _OPERAND else x for x in leaves]
         args, kwargs = jax.tree.unflatten(tree, full)
         if not self._is_module:
             return self._fn(*args, **kwargs)
@@ -294,10 +317,12 @@ class _Host:
     ) -> None:
         self.name, self.run, self.source, self.target = name, run, source, target
 
-        def call(vector: Any, *others: Any) -> Any:
-            with jax.enable_x64(True):  # or the result would lose its upper half
-                shape = jax.ShapeDtypeStruct((target[0],), target[1])
-                return jax.pure_callback(self._on_host, shape, vector, *others, vmap_method="sequential")
+        def call(*operands: Any) -> Any:
+            with jax.enable_x64(True):
+                on_host = functools.partial(self._on_host, [x.dtype for x in operands])
+                shape = jax.eval_shape(_halves, jax.ShapeDtypeStruct((target[0],), target[1]))
+                found = jax.pure_callback(on_host, shape, *map(_halves, operands), vmap_method="sequential")
+                return found if found.dtype == target[1] else jax.lax.bitcast_convert_type(found, target[1])
 
         self.call = call
         if is_floating(target[1]):
@@ -361,14 +386,28 @@ class _Host:
         _refuse_captured(self.name, [y], [x])
         return x, y, further
 
-    def _on_host(self, vector: Any, *others: Any) -> np.ndarray[Any, Any]:
+    def _on_host(self, dtypes: Sequence[DType], *operands: Any) -> np.ndarray[Any, Any]:
+        given = [_whole(np.asarray(x), dtype) for x, dtype in zip(operands, dtypes, strict=True)]
         before = torch.random.get_rng_state()
         with torch.no_grad():
-            out = self.run(of_host(np.asarray(vector)), *(of_host(np.asarray(o)) for o in others))
+            out = self.run(*map(of_host, given))
         if not torch.equal(before, torch.random.get_rng_state()):
             torch.random.set_rng_state(before)
             raise TorshError(f"[{self.name}] it draws random numbers, and its backward would draw others: eval() it")
-        return to_host(out)
+        host = to_host(out)
+        return host.view(np.uint32).reshape(*host.shape, 2) if host.dtype.itemsize == 8 else host
+
+
+# NOTE [halves]: a callback narrows 64-bit values, both ways, if ``jax_enable_x64`` is off when
+# its program runs, which may be somebody else's; so they pass as two halves each.
+
+
+def _halves(x: Any) -> Any:
+    return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x
+
+
+def _whole(x: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(x).view(dtype).reshape(x.shape[:-1]) if dtype.itemsize == 8 else x
 
 
 def _size(aval: Aval) -> int:

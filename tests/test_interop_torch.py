@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib
 import sys
+import weakref
 from typing import Any
 
 import jax
@@ -662,6 +664,50 @@ def test_programs_with_pytorch_in_them():
     assert tx.grad(lambda d: op(d["w"]).sum())(params)["w"].shape == (2,)
 
 
+def test_64_bits_pass_whatever_the_flag_says_when_it_runs():
+    op = lift_torch(lambda v, n: (v * 3, n + 1))
+    with jax.enable_x64(True):
+        v, n = jnp.array([0.1, 1 + 2.0**-50]), jnp.array([2**62 + 1])
+        f = jax.jit(lambda a, b: [t.jax() for t in op(a, b)])
+        want = [np.asarray(x) for x in f(v, n)]
+        g = np.asarray(jax.jit(jax.grad(lambda a: op(a, n)[0].sum().jax()))(v))
+    assert want[0].tolist() == [0.1 * 3, (1 + 2.0**-50) * 3]
+    assert want[1].tolist() == [2**62 + 2]
+    with jax.enable_x64(False):
+        for got, wanted in zip(f(v, n), want, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), wanted, strict=True)
+    assert g.dtype == np.float64
+    assert g.tolist() == [3.0, 3.0]
+
+
+def test_a_compiled_step_trains_a_module():
+    module = net()
+    op = lift_torch(module)
+    x = tx.randn(5, 3, dtype=tx.float64)
+
+    @tx.compile
+    def step(v: Any, rate: float) -> Any:
+        loss = op(v).square().mean()
+        loss.backward()
+        with tx.no_grad():
+            for p in op.parameters.values():
+                p -= rate * p.grad
+                p.grad = None
+        return loss
+
+    xt = to_torch(x)
+    for k in range(6):
+        rate = 0.1 / (1 + k)
+        loss = module(xt).square().mean()
+        grads = torch.autograd.grad(loss, list(module.parameters()))
+        close(step(x, rate), loss)
+        with torch.no_grad():
+            for p, g in zip(module.parameters(), grads, strict=True):
+                p -= rate * g
+    for name, p in module.named_parameters():
+        close(op.parameters[name], p)
+
+
 def test_other_values_for_the_parameters():
     module = net()
     op = lift_torch(module)
@@ -675,6 +721,37 @@ def test_other_values_for_the_parameters():
         op.apply({"0.weight": x, "2.weight": plain["2.weight"], "2.bias": plain["2.bias"], "other": x}, x)
     with pytest.raises(tx.ArgumentTypeError, match="dict by name"):
         op.apply(3, x)
+
+
+def test_a_module_with_tied_weights_goes_back():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).eval()
+    module[1].weight = module[0].weight
+    module.register_buffer("scratch", torch.ones(1), persistent=False)
+    op = lift_torch(module)
+    assert list(op.parameters) == ["0.weight", "0.bias", "1.bias", "2.weight", "2.bias"]
+    x = tx.randn(4, 2)
+    op(x).square().sum().backward()
+    xt = to_torch(x)
+    module(xt).square().sum().backward()
+    close(op.parameters["0.weight"].grad, module[0].weight.grad, rtol=1e-4)
+    with tx.no_grad():
+        op.parameters["0.weight"].mul_(2)
+    state = op.state_dict()
+    assert list(state) == list(module.state_dict())
+    assert state["0.weight"] is state["1.weight"]
+    module.load_state_dict(state_dict_to_torch(state))
+    close(op(x), module(xt), rtol=1e-4)
+    assert lift_torch(torch.sin).state_dict() == {}
+
+
+def test_arguments_are_not_kept():
+    op, f = lift_torch(lambda v: v * 2), as_torch(lambda v: v * 2)
+    ours_, theirs_ = tx.ones(3), torch.ones(3)
+    op(ours_).tolist(), f(theirs_)
+    gone = weakref.ref(ours_), weakref.ref(theirs_)
+    del ours_, theirs_
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
 
 
 def test_what_lift_torch_refuses():
