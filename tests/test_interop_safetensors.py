@@ -136,6 +136,20 @@ def test_trees_come_back_as_they_were(tmp_path):
     assert {"model.0.weight", "optimizer.moments.0.1", "optimizer.step"} <= names
 
 
+def test_an_optax_state_comes_back(tmp_path):
+    optax = pytest.importorskip("optax")
+    params = {"w": tx.ones(3), "b": [tx.zeros(2)]}
+    arrays = jax.tree.map(lambda t: t.jax(), params, is_leaf=lambda t: isinstance(t, tx.Tensor))
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(0.1, 10)))
+    fresh = optimizer.init(arrays)
+    _, state = optimizer.update(jax.tree.map(jnp.ones_like, arrays), fresh, arrays)
+    st.save({"params": params, "state": state}, tmp_path / "o")
+    back = st.load(tmp_path / "o", like={"params": params, "state": fresh})
+    assert jax.tree.structure(back["state"]) == jax.tree.structure(state)
+    assert all(same(a, b) for a, b in zip(jax.tree.leaves(back["state"]), jax.tree.leaves(state), strict=True))
+    assert any("mu" in name for name in st_numpy.load_file(tmp_path / "o"))
+
+
 def test_kinds_of_numbers_are_kept(tmp_path):
     st.save({"a": True, "b": 2**63 - 1, "c": float("inf")}, tmp_path / "n")
     back = st.load(tmp_path / "n", like={"a": False, "b": 0, "c": 0.0})
