@@ -196,7 +196,12 @@ def test_exported_things_are_documented():
 def examples(package: str, path: Path) -> Iterator[doctest.DocTest]:
     """The doctests of a module: its functions, classes and rows, each with the public names around it."""
     name = package if path.stem == "__init__" else f"{package}.{path.stem}"
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if package != "torsh_fx.interop":
+            raise
+        pytest.skip(str(error))  # a bridge whose package is not there
     public = rules if package == "torsh_fx.rules" else tx
     scope: dict[str, Any] = {"jax": jax, "jnp": jnp, "np": np, "tx": tx}
     scope |= {exported: getattr(public, exported) for exported in public.__all__} | vars(module)

@@ -125,6 +125,7 @@ from .custom import CustomOp as CustomOp
 from .custom import custom_op as custom_op
 from .distances import cosine_similarity as cosine_similarity
 from .distances import pairwise_distance as pairwise_distance
+from .dlpack import from_dlpack as from_dlpack
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import bool_ as bool
 from .dtypes import bool_ as bool_
@@ -537,6 +538,7 @@ __all__ = [
     "fmin",
     "fmod",
     "frac",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",

@@ -807,6 +807,12 @@ class Methods:
         """How to pickle it: value, flag, gradient, and what the user has put on it; its hooks stay behind."""
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Tensor:
         """What NumPy calls for ``np.sin(t)`` or ``array * t``: our function of that name, arrays as constants."""
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: builtins.bool | None = None
+    ) -> Any:
+        """A DLPack capsule, for another library's ``from_dlpack``: of a copy, or with ``copy=False`` of the memory."""
+    def __dlpack_device__(self) -> tuple[Any, builtins.int]:
+        """Where the memory is, as DLPack's (kind of device, number)."""
     @property
     def T(self) -> Tensor:
         """All axes in reverse order, a view."""

@@ -40,7 +40,6 @@ _MODULE = {
     "set_default_device": "use jax.default_device",
     "save load": "use pickle, which keeps values, requires_grad and grad",
     "Size": "shapes are plain tuples",
-    "from_dlpack": "use torsh_fx.tensor(jax.dlpack.from_dlpack(x))",
 }
 ABSENT_HERE = {name: advice for names, advice in _MODULE.items() for name in names.split()}
 

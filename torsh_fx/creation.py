@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,8 @@ import numpy as np
 
 from . import docs
 from .arithmetic import as_number, filled, fitting, is_number, operand
-from .dtypes import as_dtype, category, get_default_dtype, int64
+from .dlpack import copied
+from .dtypes import as_dtype, category, get_default_dtype, int64, promote_types
 from .graph import leaf
 from .record import constant
 from .rules import ArgumentTypeError, ArgumentValueError, TorshError
@@ -29,7 +32,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A Tensor with a copy of ``data``.
 
     Args:
-        data: numbers, nested lists, a NumPy or JAX array, or a Tensor.
+        data: numbers, nested lists, a NumPy or JAX array, a Tensor, or another library's by DLPack.
         dtype: by default that of an array; float32 for Python floats, int64 for
             integers, bool for booleans.
         device: a JAX device, or a name such as "cpu" or "cuda:1".
@@ -38,7 +41,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     Raises:
         ArgumentTypeError: ragged lists, text, complex numbers, an unknown dtype.
         ArgumentValueError: a number the dtype cannot hold, or no such device.
-        AutogradError: ``requires_grad`` on integers or booleans.
+        AutogradError: ``requires_grad`` on integers or booleans; ``data`` requires grad in another library.
 
     Example:
         >>> tensor([1.0, 2.0])
@@ -82,10 +85,16 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 def _from_data(data: Any, dtype: Any) -> Tensor:
     wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(data, np.ndarray) and here().capture is not None:
+    foreign = not isinstance(data, (np.ndarray, jax.Array, Tensor)) and hasattr(data, "__dlpack__")
+    if (isinstance(data, np.ndarray) or foreign) and here().capture is not None:
         here().capture.note_array(sys._getframe(2).f_code.co_filename)
     if isinstance(data, Tensor):
         data = data.detach().jax()
+    if foreign:
+        fresh = copied("tensor", data)
+        if wanted is None or wanted == fresh.dtype:
+            return Tensor(leaf(fresh))
+        data = np.asarray(fresh)
     if isinstance(data, jax.core.Tracer):
         out = from_array(data)
         return out if wanted is None or wanted == out.dtype else out.to(wanted).detach()
@@ -97,9 +106,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     if isinstance(data, (list, tuple)) and _holds(data, (Tensor, jax.core.Tracer)):
         return _stacked(data, wanted)
     host = _host(data)
-    if wanted is None:
-        wanted = host.dtype if isinstance(data, (np.ndarray, np.generic)) else _natural(host)
-    wanted = as_dtype(wanted)
+    wanted = as_dtype(_natural(data, host) if wanted is None else wanted)
     trace_start()
     if host.size and category(wanted) == 1 and host.dtype.kind != "b":
         _refuse_overflow(host, wanted)
@@ -136,12 +143,33 @@ def _host(data: Any) -> np.ndarray[Any, Any]:
     if host.dtype.kind not in "fiub" and host.dtype.name != "bfloat16":
         hint = " (an integer beyond 64 bits, a ragged list or text?)" if host.dtype == object else ""
         raise ArgumentTypeError(f"data must be numbers or booleans, got {host.dtype} elements{hint}")
-    return host
+    return host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
 
 
-def _natural(host: np.ndarray[Any, Any]) -> Any:
-    """PyTorch's dtype for Python data."""
-    return {"b": np.dtype(bool), "i": int64, "u": int64}.get(host.dtype.kind, get_default_dtype())
+def _natural(data: Any, host: np.ndarray[Any, Any]) -> Any:
+    """The dtype that data brings; of Python's numbers PyTorch's, and of both in a list what both promote to."""
+    plain = {"b": np.dtype(bool), "i": int64, "u": int64}.get(host.dtype.kind, get_default_dtype())
+    if isinstance(data, (list, tuple)):
+        return _promoted(data) if any(map(_is_typed, _types(data))) else plain
+    return host.dtype if _is_typed(type(data)) else plain
+
+
+def _types(data: Any) -> set[type]:
+    """Those of the elements of nested lists."""
+    found = set(map(type, data))
+    if any(issubclass(t, (list, tuple)) for t in found):
+        found = found.union(*[_types(e) for e in data if isinstance(e, (list, tuple))])
+    return found
+
+
+def _is_typed(kind: type) -> bool:
+    """Do things of this type bring a dtype of their own?"""
+    return issubclass(kind, (memoryview, bytearray, array)) or hasattr(kind, "__array__")
+
+
+def _promoted(data: Any) -> Any:
+    found = [_natural(e, np.asarray(e)) for e in data]
+    return functools.reduce(promote_types, found) if found else get_default_dtype()
 
 
 def as_device(device: Any) -> Any:

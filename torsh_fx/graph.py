@@ -408,7 +408,8 @@ def caller_line() -> str:
     return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-_OURS = (__file__.rsplit("/", 1)[0] + "/", OPS["add"].forward.__code__.co_filename.rsplit("/", 1)[0] + "/")
+_RULES = OPS["add"].forward.__code__.co_filename.rsplit("/", 1)[0]
+_OURS = (__file__.rsplit("/", 1)[0] + "/", _RULES + "/", _RULES.rsplit("/", 1)[0] + "/interop/")
 
 
 def is_ours(filename: str) -> bool:
