@@ -13,6 +13,7 @@ import numpy as np
 
 from . import docs
 from .arithmetic import as_number, filled, fitting, is_number, operand
+from .devices import as_device, moved, names_device
 from .dtypes import as_dtype, category, get_default_dtype, int64
 from .graph import leaf
 from .record import constant
@@ -144,31 +145,6 @@ def _natural(host: np.ndarray[Any, Any]) -> Any:
     return {"b": np.dtype(bool), "i": int64, "u": int64}.get(host.dtype.kind, get_default_dtype())
 
 
-def as_device(device: Any) -> Any:
-    """A JAX device from one, or from a name such as "cpu", "cuda", "tpu:0".
-
-    Raises:
-        ArgumentTypeError: neither a device nor a name.
-        ArgumentValueError: there is no such device.
-
-    Example:
-        >>> as_device("cpu").platform
-        'cpu'
-    """
-    if device is None or isinstance(device, (jax.Device, jax.sharding.Sharding)):
-        return device
-    if not isinstance(device, str):
-        raise ArgumentTypeError(f"a device is a JAX device or a name, got {type(device).__name__}")
-    kind, colon, number = device.partition(":")
-    try:
-        if not kind or (colon and not number.isdecimal()):
-            raise ValueError("a name is a platform, or platform:number")
-        return jax.devices({"cuda": "gpu"}.get(kind, kind))[int(number or 0)]
-    except (RuntimeError, IndexError, ValueError) as error:
-        have = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
-        raise ArgumentValueError(f"there is no device {device!r}; there are {have}") from error
-
-
 def _place(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
@@ -176,19 +152,23 @@ def _place(x: Tensor, device: Any) -> Tensor:
         return from_array(jax.device_put(x.jax(), as_device(device)))
 
 
-def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+def to(
+    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False
+) -> Tensor:
     """x in another dtype or on another device, itself if it is there already.
 
     Args:
-        args: dtypes, devices, or a Tensor whose dtype is meant.
+        args: dtypes, devices, or a Tensor whose dtype and device are meant.
+        non_blocking: accepted as PyTorch's; nothing here waits for a copy.
         copy: never give x itself.
 
     Raises:
         ArgumentTypeError: there is no such dtype.
-        ArgumentValueError: there is no such device, or x requires grad and would move.
+        ArgumentValueError: there is no such device; those that are, are listed.
+        AutogradError: a move inside a compiled step, which runs on one device.
 
-    Gradient: g cast back; integers have none.
-    Source: ``rules.convert``.
+    Gradient: g cast back and moved back to x's device; integers have none.
+    Source: ``rules.convert`` and ``jax.device_put``.
     Example:
         >>> to(tensor([1.5]), "int64")
         tensor([1])
@@ -196,7 +176,8 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
     for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg.dtype
-        elif isinstance(arg, (jax.Device, jax.sharding.Sharding)) or (isinstance(arg, str) and _names_device(arg)):
+            device = device if arg._node.traced else arg.device
+        elif isinstance(arg, (jax.Device, jax.sharding.Sharding)) or (isinstance(arg, str) and names_device(arg)):
             device = arg
         elif arg is not None:
             dtype = arg
@@ -208,22 +189,12 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
     if device is not None:
         target = as_device(device)
         if out.device != target:
-            out = _moved(out, target)
+            out = moved(out, target)
     if copy and out is x:
         from .arithmetic import clone
 
         out = clone(x)
     return out
-
-
-def _names_device(text: str) -> bool:
-    return text.partition(":")[0] in ("cpu", "cuda", "gpu", "tpu", "rocm")
-
-
-def _moved(x: Tensor, device: Any) -> Tensor:
-    if x.requires_grad:
-        raise ArgumentValueError("moving a tensor that requires grad between devices is not supported yet; detach it")
-    return _place(x, device)
 
 
 def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
