@@ -82,8 +82,7 @@ def test_a_move_keeps_the_gradient() -> None:
     x = tx.tensor(DATA, requires_grad=True)
     out = far(x)
     assert out.device == device(SECOND)
-    assert out.grad_fn is not None
-    assert out.grad_fn.name == f"to(device={SECOND})"
+    assert f"to(device={SECOND})" in str(out.grad_fn)
     out.backward()
     assert x.grad is not None
     np.testing.assert_allclose(x.grad.numpy(), WANT)

@@ -188,7 +188,7 @@ def to(
         out = cast(out, as_dtype(dtype))
     if device is not None:
         target = as_device(device)
-        if out.device != target:
+        if out._node.traced or out.device != target:  # where a tracer lies, nobody knows
             out = moved(out, target)
     if copy and out is x:
         from .arithmetic import clone

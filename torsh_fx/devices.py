@@ -18,7 +18,8 @@ from .graph import NO_EDGES, Node
 from .record import finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
 from .rules.call import Aval
-from .state import here, is_staging
+from .rules.moving import move
+from .state import here
 from .storage import note_read_by_trace
 from .tensor import Tensor, result
 from .traces import trace_start
@@ -87,7 +88,7 @@ class Move(Gated):
         self.name = f"to(device={shown_place(target)})"
 
     def forward(self, *args: Any) -> Any:
-        return _put(args[0], self.target, self.source)
+        return move(args[0], self.target)
 
     def missing(self) -> str | None:
         return None
@@ -105,13 +106,7 @@ class Move(Gated):
         return {}
 
     def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
-        return g if self.source is None else _put(g, self.source, self.target)
-
-
-def _put(x: Any, target: Any, source: Any) -> Any:
-    if isinstance(x, jax.core.Tracer) and is_staging():
-        return x
-    return jax.device_put(x, target, src=source, may_alias=False)
+        return g if self.source is None else move(g, self.source)
 
 
 def shown_place(place: Any) -> str:
