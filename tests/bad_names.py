@@ -33,6 +33,16 @@ ROWS: list[Row] = [
     ("finfo: integer", lambda w: tx.finfo("int64"), TYPE, "finfo.*int64.*iinfo"),
     ("iinfo: floating", lambda w: tx.iinfo("float32"), TYPE, "iinfo.*float32.*finfo"),
     ("cuda: number", lambda w: tx.ones(1).cuda(99), VALUE, "device 'cuda:99'"),
+    # leaving Python
+    ("export: no function", lambda w: tx.export(3, w.x), TYPE, "export.*function.*int"),
+    ("export: argument", lambda w: tx.export(tx.exp, 3.0), TYPE, "export.*Tensors or arrays.*float"),
+    ("export: result", lambda w: tx.export(lambda x: 3, w.x), TYPE, "export.*must return.*int"),
+    ("export: platform", lambda w: tx.export(tx.exp, w.x, platforms=["abacus"]), VALUE, "platforms.*abacus"),
+    ("export: order", lambda w: tx.export(tx.exp, w.x, vjp_order=1.5), VALUE, "vjp_order.*1.5"),
+    ("export: shapes", lambda w: tx.export(tx.exp, w.x, shapes="a, b, c"), VALUE, r"a, b, c.*\[2, 3\]"),
+    ("export: constraints", lambda w: tx.export(tx.exp, w.x, shapes="a, b", constraints=["a"]), VALUE, "shapes"),
+    ("load_export: number", lambda w: tx.load_export(3), TYPE, "load_export.*path or bytes.*int"),
+    ("load_export: bytes", lambda w: tx.load_export(b"abc"), VALUE, "load_export.*cut short"),
     # made like another
     ("new_tensor: text", lambda w: w.x.new_tensor("a"), TYPE, "numbers"),
     ("new_tensor: overflow", lambda w: w.i8.new_tensor(300), VALUE, "300 does not fit in int8"),

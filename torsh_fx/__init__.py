@@ -94,6 +94,7 @@ from .arithmetic import tanh as tanh
 from .arithmetic import trunc as fix
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
+from .artefact import load_export as load_export
 from .autocasting import autocast as autocast
 from .autocasting import get_autocast_dtype as get_autocast_dtype
 from .autocasting import is_autocast_enabled as is_autocast_enabled
@@ -187,6 +188,7 @@ from .elementary import sinc as sinc
 from .elementary import xlogy as xlogy
 from .executor import clear_cache as clear_cache
 from .explaining import explain as explain
+from .exporting import export as export
 from .facts import can_cast as can_cast
 from .facts import finfo as finfo
 from .facts import iinfo as iinfo
@@ -520,6 +522,7 @@ __all__ = [
     "expand",
     "explain",
     "expm1",
+    "export",
     "eye",
     "finfo",
     "fix",
@@ -598,6 +601,7 @@ __all__ = [
     "linalg",
     "linearize",
     "linspace",
+    "load_export",
     "log",
     "log1p",
     "log2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from .dtypes import as_dtype, category, get_default_dtype, int64
 from .graph import leaf
 from .record import constant
 from .rules import ArgumentTypeError, ArgumentValueError, TorshError
-from .rules.kinds import integer_of, shown
+from .rules.kinds import integer_of, is_symbolic, shown
 from .rules.op import check_size
 from .shaping import sizes
 from .state import here
@@ -261,7 +262,8 @@ def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: A
     trace_start()
     shape = _extents(op, size)
     try:
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        staged = any(map(is_symbolic, shape))
+        with jax.enable_x64(True), contextlib.nullcontext() if staged else jax.ensure_compile_time_eval():
             value = jnp.full(shape, number, wanted)
     except jax.errors.JaxRuntimeError as error:
         raise TorshError(f"[{op}] there is no memory for shape {list(shape)} of {wanted}") from error

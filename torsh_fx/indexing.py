@@ -17,7 +17,7 @@ from .graph import Guard, caller_line
 from .record import constant, watch
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.broadcast import broadcast_shapes
-from .rules.kinds import axis_of, integer_of
+from .rules.kinds import axis_of, extent_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
 from .state import here
@@ -160,16 +160,24 @@ def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
 
 
 def _slice(x: Tensor, axis: int, s: builtins.slice) -> Tensor:
-    parts = [None if p is None else integer_of("getitem", "a slice's bound", p) for p in (s.start, s.stop, s.step)]
+    parts = [None if p is None else extent_of("getitem", "a slice's bound", p) for p in (s.start, s.stop, s.step)]
     step = 1 if parts[2] is None else parts[2]
     if step < 1:
         raise ArgumentValueError(f"[getitem] a slice step must be at least 1, got {step}; use flip to reverse")
     extent = x.shape[axis]
-    start, stop, _ = builtins.slice(parts[0], parts[1], 1).indices(extent)
+    start, stop = _bound(parts[0], 0, extent), _bound(parts[1], extent, extent)
     length = builtins.max(stop - start, 0)
     out = x if (start, length) == (0, extent) else narrow(x, axis, builtins.min(start, extent - length), length)
-    step = builtins.min(step, builtins.max(length, 1))
+    if step > 1:
+        step = builtins.min(step, builtins.max(length, 1))
     return out if step == 1 else apply_view(OPS["stride"], out, dim=axis, step=step)
+
+
+def _bound(bound: Any, default: Any, extent: Any) -> Any:
+    """One end of a slice as ``slice.indices`` gives it, of symbolic extents too."""
+    if bound is None:
+        return default
+    return builtins.max(bound + extent, 0) if bound < 0 else builtins.min(bound, extent)
 
 
 def _integer(x: Tensor, axis: int, index: int) -> Tensor:

@@ -20,7 +20,9 @@ from .liveness import is_heavy
 from .ranges import is_within
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
+from .rules.call import Aval
 from .rules.context import config
+from .rules.kinds import is_symbolic
 from .rules.op import Row
 from .state import here
 from .traces import note_used
@@ -52,7 +54,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         given = dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
         guard = _check_bounds(row, call, given)
     node: Node
-    if call.foreign or any(n.traced for n in (*operands, *nodes)):
+    if call.foreign or any(n.traced for n in (*operands, *nodes)) or _is_open(call.out):
         kept = tuple([e if m else None for e, m in zip(edges, mask, strict=True)]) if any(mask) else NO_EDGES
         node = Node(call, tuple(operands), values, call.out, kept)
         node.home, node.guard = place, guard
@@ -148,7 +150,7 @@ def watch(node: Node, guard: Guard) -> None:
 def finish(node: Node) -> Node:
     """Take up a node that was written out: on the trail, or computed at once if it cannot wait."""
     operands = [*node.inputs, *(r for r in node.runtime if isinstance(r, Node))]
-    if node.call.foreign or any(n.traced for n in operands):
+    if node.call.foreign or any(n.traced for n in operands) or _is_open(node.aval):
         for tape in here().tapes:
             tape.add(node)
         compute_now(node)
@@ -159,11 +161,16 @@ def finish(node: Node) -> Node:
     return _settle(node, node.guard)
 
 
+def _is_open(aval: Aval) -> bool:
+    """Has it an extent that an export leaves open?  Its values are known inside that trace alone."""
+    return any(map(is_symbolic, aval.shape))
+
+
 def compute_now(node: Node) -> None:
     """Run one op by itself, on concrete values or on tracers."""
     args = [executor.force(n) for n in node.inputs]
     numbers = [executor.force(r) if isinstance(r, Node) else r for r in node.runtime]
-    if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)):
+    if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)) and not _is_open(node.aval):
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             node.value = node.call.forward(*args, *numbers)
         return
