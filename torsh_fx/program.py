@@ -23,9 +23,10 @@ from .engine import Plan, propagate
 from .graph import Node, add_call, pullback
 from .lru import LRU
 from .regions import Again
+from .rules.op import OPS
 from .stats import counts
 from .steps import Step, append, last_reads
-from .trail import where
+from .trail import layout, placed, where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
 SPARED = 1 << 28  # bytes that a first run may take more for not writing over anything
@@ -263,10 +264,31 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         seeds.append((root, seed))
     found = propagate(plan, seeds, emit_known, add_known)
     gradients = []
+    lying = _layouts(trail, events) if placed else {}
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
         g = found[id(leaf)]
-        gradients.append(g if known is None else append(steps, add_call(leaf.aval), (at(known), g), ()))
+        if known is not None:
+            g = append(steps, add_call(leaf.aval), (at(known), g), ())
+        if id(leaf) in lying:  # a gradient lies as its parameter does
+            g = append(steps, _constraint(leaf.aval, lying[id(leaf)]), (g,), ())
+        gradients.append(g)
     return gradients
+
+
+def _layouts(trail: Any, events: Sequence[Any]) -> dict[int, Any]:
+    """How the values of leaves that the trail reads lie on their mesh."""
+    found: dict[int, Any] = {}
+    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=True) if takes}:
+        edge = trail.edge_at(code)
+        if edge.is_leaf and id(edge) not in found:
+            lying = layout(trail.node_at(code))
+            if lying is not None:
+                found[id(edge)] = lying
+    return found
+
+
+def _constraint(aval: Any, sharding: Any) -> Any:
+    return OPS["with_sharding_constraint"].call((aval,), {"sharding": sharding}, ())
 
 
 def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
@@ -23,12 +24,14 @@ from .rules.applying import check_indices
 from .rules.call import Aval
 from .rules.context import config
 from .rules.kinds import is_symbolic
-from .rules.op import Row
+from .rules.op import OPS, Row
 from .state import here
 from .traces import note_used
-from .trail import CAP, home, placed
+from .trail import CAP, home, home_of, layout, placed
 
 Edge = Node | Slot | None
+
+_CONSTRAINT = OPS["with_sharding_constraint"]
 
 
 def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: dict[str, Any], key: Any = None) -> Node:
@@ -49,6 +52,8 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         mask = tuple([e is not None and call.active(i) for i, e in enumerate(edges)])
     nodes = [v for v in values if isinstance(v, Node)]
     place = _one_home(row.name, (*operands, *nodes)) if placed else None
+    if row is _CONSTRAINT:
+        place = home_of(call.kwargs["sharding"])
     guard = None
     if row.bounds_fn is not None:
         given = dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
@@ -113,12 +118,33 @@ def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
         raise ArgumentValueError(
             f"[{op}] the source is on another device than {_names(here_)}; move it with to(device)"
         )
+    if old.value is not None:
+        place = old.value.sharding
+    else:
+        place = NamedSharding(here_, PartitionSpec()) if isinstance(here_, Mesh) else next(iter(here_))
+    return leaf(put(executor.force(new), place))
+
+
+def put(value: Any, place: Any) -> Any:
+    """A copy of an array on ``place``; on devices of several processes each of them brings its part."""
     with jax.enable_x64(True):
-        place = old.value.sharding if old.value is not None else next(iter(here_))
-        return leaf(jax.device_put(executor.force(new), place))
+        if isinstance(place, jax.sharding.Sharding) and not place.is_fully_addressable:
+            host = np.asarray(value)
+            return jax.make_array_from_callback(host.shape, place, lambda index: host[index])
+        return jax.device_put(value, place, may_alias=False)
+
+
+def kept_layout(old: Node, new: Node) -> Node:
+    """``new``, lying on the mesh as the ``old`` value that it overwrites."""
+    lying = layout(old)
+    if lying is None or new.traced or layout(new) == lying:
+        return new
+    return record(_CONSTRAINT, (new,), (None,), {"sharding": lying})
 
 
 def _names(devices: Any) -> str:
+    if isinstance(devices, Mesh):
+        return f"the mesh {dict(devices.shape)} of {devices.size} devices"
     return ", ".join(sorted(f"{d.platform}:{d.id}" for d in devices))
 
 
@@ -131,7 +157,7 @@ def _one_home(op: str, nodes: Sequence[Node]) -> Any:
         elif here is not None and here != found:
             raise ArgumentValueError(
                 f"[{op}] operands are on different devices, {_names(found)} and {_names(here)}; "
-                "move one with to(device)"
+                f"move one with {'distribute' if Mesh in (type(found), type(here)) else 'to(device)'}"
             )
     return found
 

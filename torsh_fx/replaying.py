@@ -33,7 +33,7 @@ from .state import here
 from .storage import Cell
 from .tensor import Tensor
 from .traces import anything_frozen, is_frozen
-from .trail import Event, home, placed
+from .trail import Event, lies, placed
 from .watching import Watch, alike
 
 getrefcount = sys.getrefcount
@@ -179,7 +179,7 @@ def _partition(cells: list[Cell]) -> list[int]:
 
 
 def _homes(cells: list[Cell]) -> list[Any]:
-    return [home(c.node) for c in cells] if placed else [None] * len(cells)
+    return [lies(c.node) for c in cells] if placed else [None] * len(cells)
 
 
 class Plan:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from . import executor
 from .autocasting import operands_of
@@ -29,7 +30,7 @@ from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, note_used, trace_start
-from .trail import ELSEWHERE, Event, Trail, note_placed, placed
+from .trail import ELSEWHERE, Event, Trail, layout, note_placed, placed
 from .views import root_of
 from .writing import write
 
@@ -177,6 +178,8 @@ class Tensor(Methods):
         value = node.value
         if value is None or isinstance(value, jax.core.Tracer):
             home = node.home
+            if isinstance(home, Mesh):
+                return layout(node) or home
             if home is not None and len(home) == 1:
                 return next(iter(home))
             return config.jax_default_device or jax.devices()[0]
