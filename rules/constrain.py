@@ -58,6 +58,16 @@ def automatic(mesh: Mesh) -> Mesh:
     return mesh if mesh.axis_types == auto else Mesh(mesh.devices, mesh.axis_names, axis_types=auto)
 
 
+def on_automatic_axes(value: Any) -> Any:
+    """An array that lies on explicit axes as one on automatic axes, without a copy; any other as it is."""
+    if isinstance(value, jax.core.Tracer) or not isinstance(value.sharding, NamedSharding):
+        return value
+    mesh = value.sharding.mesh
+    if AxisType.Explicit not in mesh.axis_types:
+        return value
+    return jax.device_put(value, NamedSharding(automatic(mesh), value.sharding.spec))
+
+
 # Its law is about places, not numbers; ``tests/test_distribute.py`` has it.
 @linear(label="with_sharding_constraint({sharding.spec})", tests=False)
 def with_sharding_constraint(x: Array, *, sharding: Any) -> Array:

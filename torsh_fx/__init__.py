@@ -249,6 +249,8 @@ from .ordering import sort as sort
 from .ordering import topk as topk
 from .persist import from_environment as _from_environment
 from .persist import persistent_cache as persistent_cache
+from .placing import distribute as distribute
+from .placing import shard_map as shard_map
 from .precision import get_float32_matmul_precision as get_float32_matmul_precision
 from .precision import set_float32_matmul_precision as set_float32_matmul_precision
 from .products import addbmm as addbmm
@@ -500,6 +502,7 @@ __all__ = [
     "diag_embed",
     "diagonal",
     "diff",
+    "distribute",
     "div",
     "divide",
     "dot",
@@ -699,6 +702,7 @@ __all__ = [
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "sgn",
+    "shard_map",
     "short",
     "sigmoid",
     "sign",

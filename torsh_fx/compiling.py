@@ -106,7 +106,7 @@ class Compiled:
 def _run(plan: Plan, found: Any) -> Any:
     counts["programs run"] += 1
     if explaining.listeners:
-        explaining.note_run("a compiled step")
+        explaining.note_run("a compiled step", plan.program, plan.like_a_trail(found))
     return plan.run(found)
 
 

@@ -17,7 +17,7 @@ from .arithmetic import as_number, filled, fitting, is_number, operand
 from .devices import as_device, moved, names_device
 from .dtypes import as_dtype, category, get_default_dtype, int64
 from .graph import leaf
-from .record import constant
+from .record import constant, put
 from .rules import ArgumentTypeError, ArgumentValueError, TorshError
 from .rules.kinds import integer_of, is_symbolic, shown
 from .rules.op import check_size
@@ -25,6 +25,7 @@ from .shaping import sizes
 from .state import here
 from .tensor import Tensor, from_array
 from .traces import trace_start
+from .trail import layout, placed
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -149,8 +150,7 @@ def _natural(host: np.ndarray[Any, Any]) -> Any:
 def _place(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
-    with jax.enable_x64(True):
-        return from_array(jax.device_put(x.jax(), as_device(device)))
+    return from_array(put(x.jax(), as_device(device)))
 
 
 def to(
@@ -316,6 +316,7 @@ def full_like(
 
 def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     t = operand(op, x)
+    device = layout(t._node) if device is None and placed else device  # on a mesh, lying as x does
     return make(t.shape, dtype=t.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 

@@ -23,6 +23,7 @@ from .engine import Plan, propagate
 from .graph import Node, add_call, pullback
 from .lru import LRU
 from .regions import Again
+from .rules import AutogradError
 from .rules.op import OPS
 from .stats import counts
 from .steps import Step, append, last_reads
@@ -113,6 +114,17 @@ class Program:
         box.append([values[p] for p in self.outputs])
         self.ran = True
         return True
+
+    def text(self, arrays: Sequence[Any], floats: int, ints: int) -> str:
+        """What XLA compiled for inputs like ``arrays``, avals with shardings: its own text."""
+        if not (self.whole and self.known):
+            raise AutogradError("[explain] this program is run in parts, which have no one text")
+        f = jax.ShapeDtypeStruct((floats,), np.float64) if floats else None
+        i = jax.ShapeDtypeStruct((ints,), np.int64) if ints else None
+        donated, given = [arrays[k] for k in self.donated], [arrays[k] for k in self.given]
+        with jax.enable_x64(True):
+            lowered = self.segments[0].function.lower(donated, given if donated else list(arrays), f, i)
+            return str(lowered.compile().as_text())
 
     def numbers(self, floats: list[float], ints: list[int], traced: bool = False) -> tuple[Any, Any]:
         """Both kinds of numbers as a whole program takes them."""

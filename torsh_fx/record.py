@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import executor
-from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
+from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, is_traced, leaf
 from .liveness import is_heavy
 from .ranges import is_within
 from .rules import ArgumentValueError
@@ -126,8 +126,10 @@ def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
 
 
 def put(value: Any, place: Any) -> Any:
-    """A copy of an array on ``place``; on devices of several processes each of them brings its part."""
+    """An array's copy, or a tracer, on ``place``; on devices of several processes each of them brings its part."""
     with jax.enable_x64(True):
+        if is_traced(value):
+            return jax.device_put(value, place)
         if isinstance(place, jax.sharding.Sharding) and not place.is_fully_addressable:
             host = np.asarray(value)
             return jax.make_array_from_callback(host.shape, place, lambda index: host[index])

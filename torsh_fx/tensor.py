@@ -25,6 +25,7 @@ from .lru import LRU
 from .record import is_checked, record
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
+from .rules.constrain import on_automatic_axes
 from .rules.context import config
 from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
@@ -639,6 +640,8 @@ def from_array(value: Any) -> Tensor:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
     note_placed(value)
+    if placed:
+        value = on_automatic_axes(value)
     node = leaf(value)
     node.exported = value  # the caller may keep it
     return Tensor(node)
