@@ -46,7 +46,6 @@ from .comparison import remainder as remainder
 from .comparison import round as round
 from .comparison import sign as sign
 from .comparison import trunc as trunc
-from .constrain import with_sharding_constraint as with_sharding_constraint
 from .conv import conv1d as conv1d
 from .conv import conv2d as conv2d
 from .conv import conv3d as conv3d
@@ -413,7 +412,6 @@ __all__ = [
     "vjp",
     "where",
     "windows",
-    "with_sharding_constraint",
     "xlogy",
 ]
 

@@ -311,12 +311,17 @@ def full_like(
     """
     t = operand("full_like", x)
     wanted = t.dtype if dtype is None else dtype
-    return full(t.shape, fill_value, dtype=wanted, device=device, requires_grad=requires_grad)
+    return full(t.shape, fill_value, dtype=wanted, device=_beside(t, device), requires_grad=requires_grad)
+
+
+def _beside(x: Tensor, device: Any) -> Any:
+    """Where something like x is made: on a mesh it lies as x does."""
+    return layout(x._node) if device is None and placed else device
 
 
 def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     t = operand(op, x)
-    device = layout(t._node) if device is None and placed else device  # on a mesh, lying as x does
+    device = _beside(t, device)
     return make(t.shape, dtype=t.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 

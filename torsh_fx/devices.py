@@ -7,13 +7,12 @@ Inside ``jax.jit`` the whole program runs where its arguments lie, and a move is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from .dtypes import is_floating
-from .gated import Gated
+from .gated import Copied
 from .graph import NO_EDGES, Node
 from .record import finish
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
@@ -76,34 +75,16 @@ def names_device(text: str) -> bool:
     return text.partition(":")[0] in ("cpu", "cuda", "gpu", "tpu", "rocm")
 
 
-class Move(Gated):
+class Move(Copied):
     """The call of a node that copies a value to another device or sharding; its gradient goes back."""
 
-    n = 1
-
     def __init__(self, aval: Aval, source: Any, target: Any) -> None:
-        self.avals, self.out = (aval,), aval
+        super().__init__(aval, f"to(device={shown_place(target)})")
         self.source, self.target = source, target
         self.pullbacks: dict[Any, Any] = {}
-        self.name = f"to(device={shown_place(target)})"
 
     def forward(self, *args: Any) -> Any:
         return move(args[0], self.target)
-
-    def missing(self) -> str | None:
-        return None
-
-    def active(self, i: int) -> bool:
-        return is_floating(self.out.dtype)
-
-    def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
-        return ()
-
-    def runtime(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        return ()
-
-    def environment(self, residuals: Any, runtime: Any) -> dict[str, Any]:
-        return {}
 
     def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
         return g if self.source is None else move(g, self.source)

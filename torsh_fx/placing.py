@@ -18,15 +18,16 @@ from jax.sharding import PartitionSpec
 
 from .creation import as_tensor
 from .devices import moved
+from .dtypes import is_floating
 from .graph import leaf
 from .lift import Inside, call, is_tensor
-from .record import put
+from .meshes import automatic, sharding_of
+from .record import laid_out, put
 from .rules import ArgumentTypeError, ArgumentValueError
-from .rules.constrain import automatic, sharding_of
 from .rules.kinds import shown
-from .rules.op import OPS
 from .state import here
-from .tensor import Tensor, apply
+from .storage import note_read_by_trace
+from .tensor import Tensor, result
 from .trail import home, note_placed
 
 
@@ -66,9 +67,20 @@ def distribute(t: Any, mesh: Any, spec: Any = None, *, local: bool = False) -> T
     sharding = sharding_of("distribute", mesh, spec, x.shape)
     if recorded:
         if x._node.traced or home(x._node) in (None, sharding.mesh):
-            return apply(OPS["with_sharding_constraint"], x, sharding=sharding)
+            return _constrained(x, edge, sharding)
         return moved(x, sharding)
     return _leaf_of(put(x.detach().jax(), sharding), edge is not None)
+
+
+def _constrained(x: Tensor, edge: Any, sharding: Any) -> Tensor:
+    source, recorder = x._operand(), here()
+    active = edge is not None and recorder.grad and is_floating(x.dtype)
+    node = laid_out(source, edge if active else None, sharding)
+    for tape in recorder.tapes:
+        tape.note(node, (x,))
+    if node.traced:
+        note_read_by_trace((x,))
+    return result(node)
 
 
 def _of_parts(x: Tensor, mesh: Any, spec: Any, recorded: bool) -> Tensor:

@@ -22,9 +22,9 @@ from . import opbyop
 from .engine import Plan, propagate
 from .graph import Node, add_call, pullback
 from .lru import LRU
+from .meshes import constraint
 from .regions import Again
 from .rules import AutogradError
-from .rules.op import OPS
 from .stats import counts
 from .steps import Step, append, last_reads
 from .trail import layout, placed, where
@@ -282,7 +282,7 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         if known is not None:
             g = append(steps, add_call(leaf.aval), (at(known), g), ())
         if id(leaf) in lying:  # a gradient lies as its parameter does
-            g = append(steps, _constraint(leaf.aval, lying[id(leaf)]), (g,), ())
+            g = append(steps, constraint(leaf.aval, lying[id(leaf)]), (g,), ())
         gradients.append(g)
     return gradients
 
@@ -290,17 +290,13 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
 def _layouts(trail: Any, events: Sequence[Any]) -> dict[int, Any]:
     """How the values of leaves that the trail reads lie on their mesh."""
     found: dict[int, Any] = {}
-    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=True) if takes}:
+    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=False) if takes}:
         edge = trail.edge_at(code)
         if edge.is_leaf and id(edge) not in found:
             lying = layout(trail.node_at(code))
             if lying is not None:
                 found[id(edge)] = lying
     return found
-
-
-def _constraint(aval: Any, sharding: Any) -> Any:
-    return OPS["with_sharding_constraint"].call((aval,), {"sharding": sharding}, ())
 
 
 def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:

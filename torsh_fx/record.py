@@ -18,20 +18,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, is_traced, leaf
 from .liveness import is_heavy
+from .meshes import constraint
 from .ranges import is_within
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.call import Aval
 from .rules.context import config
 from .rules.kinds import is_symbolic
-from .rules.op import OPS, Row
+from .rules.op import Row
 from .state import here
 from .traces import note_used
 from .trail import CAP, home, home_of, layout, placed
 
 Edge = Node | Slot | None
-
-_CONSTRAINT = OPS["with_sharding_constraint"]
 
 
 def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: dict[str, Any], key: Any = None) -> Node:
@@ -52,8 +51,6 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         mask = tuple([e is not None and call.active(i) for i, e in enumerate(edges)])
     nodes = [v for v in values if isinstance(v, Node)]
     place = _one_home(row.name, (*operands, *nodes)) if placed else None
-    if row is _CONSTRAINT:
-        place = home_of(call.kwargs["sharding"])
     guard = None
     if row.bounds_fn is not None:
         given = dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
@@ -141,7 +138,15 @@ def kept_layout(old: Node, new: Node) -> Node:
     lying = layout(old)
     if lying is None or new.traced or layout(new) == lying:
         return new
-    return record(_CONSTRAINT, (new,), (None,), {"sharding": lying})
+    return laid_out(new, None, lying)
+
+
+def laid_out(node: Node, edge: Edge, sharding: Any) -> Node:
+    """A node for the value of ``node`` lying as ``sharding`` says; its gradient goes to ``edge``."""
+    call = constraint(node.aval, sharding)
+    out = Node(call, (node,), (), node.aval, NO_EDGES if edge is None else (edge,))
+    out.home = home_of(sharding)
+    return finish(out)
 
 
 def _names(devices: Any) -> str:

@@ -22,10 +22,10 @@ from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .lru import LRU
+from .meshes import on_automatic_axes
 from .record import is_checked, record
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
-from .rules.constrain import on_automatic_axes
 from .rules.context import config
 from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled

@@ -20,6 +20,7 @@ from typing import Any
 from jax.sharding import NamedSharding
 
 from .graph import Node, is_traced, kind_of, next_serial
+from .meshes import Constraint
 
 new = object.__new__
 
@@ -447,8 +448,7 @@ def layout(node: Node) -> Any:
         return sharding if isinstance(sharding, NamedSharding) and sharding.num_devices > 1 else None
     if node.given:
         return layout(node.real)  # type: ignore[attr-defined]
-    op = getattr(node.call, "op", None)
-    return node.call.kwargs["sharding"] if op is not None and op.name == "with_sharding_constraint" else None
+    return node.call.sharding if isinstance(node.call, Constraint) else None
 
 
 def lies(node: Node) -> Any:

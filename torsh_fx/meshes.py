@@ -1,23 +1,21 @@
-"""Where a value lies on a mesh of devices, as an op."""
+"""Meshes of devices: what a layout means, and the op that asks for one."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from .broadcast import Shape
-from .call import Aval
-from .errors import ArgumentTypeError, ArgumentValueError
-from .kinds import linear
-
-Array = jax.Array
-Grad = jax.Array
+from .gated import Copied
+from .rules import ArgumentTypeError, ArgumentValueError
+from .rules.call import Aval
 
 
-def sharding_of(op: str, mesh: Any, spec: Any, shape: Shape) -> NamedSharding:
+def sharding_of(op: str, mesh: Any, spec: Any, shape: Sequence[Any]) -> NamedSharding:
     """The sharding that ``spec`` means on ``mesh`` for an array of ``shape``; refuses what does not fit.
 
     Explicit axes become automatic ones, which mean the same places: a recorded program
@@ -68,43 +66,24 @@ def on_automatic_axes(value: Any) -> Any:
     return jax.device_put(value, NamedSharding(automatic(mesh), value.sharding.spec))
 
 
-# Its law is about places, not numbers; ``tests/test_distribute.py`` has it.
-@linear(label="with_sharding_constraint({sharding.spec})", tests=False)
-def with_sharding_constraint(x: Array, *, sharding: Any) -> Array:
-    """x, which is to lie as ``sharding`` says.
+class Constraint(Copied):
+    """The call of an op that gives its operand as it is, lying as ``sharding`` says; its gradient lies there, too.
 
-    Args:
-        x: any shape and dtype.
-        sharding: a ``jax.sharding.NamedSharding``.
-
-    Returns:
-        The same values.
-
-    Raises:
-        ArgumentTypeError: ``sharding`` is none.
-        ArgumentValueError: it does not divide x's shape, or names more axes than x has.
-
-    Gradient: g, which is to lie there, too.
-    Source: ``jax.lax.with_sharding_constraint``.
-    Example:
-        >>> mesh = jax.make_mesh((1,), ("d",))
-        >>> lying = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
-        >>> with_sharding_constraint(jnp.ones(2), sharding=lying).tolist()
-        [1.0, 1.0]
+    JAX's own primitive, which tells the program around it about the mesh.
     """
-    return jax.lax.with_sharding_constraint(x, sharding)
+
+    foreign = False
+
+    def __init__(self, aval: Aval, sharding: NamedSharding) -> None:
+        super().__init__(aval, f"with_sharding_constraint({sharding.spec})")
+        self.sharding = sharding
+
+    def forward(self, *args: Any) -> Any:
+        return jax.lax.with_sharding_constraint(args[0], self.sharding)
+
+    def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
+        return jax.lax.with_sharding_constraint(g, self.sharding)
 
 
-@with_sharding_constraint.check
-def _(x: Aval, *, sharding: Any) -> tuple[Shape, Any, dict[str, Any]]:
-    if not isinstance(sharding, NamedSharding):
-        raise ArgumentTypeError(
-            f"[with_sharding_constraint] sharding must be a NamedSharding, got {type(sharding).__name__}"
-        )
-    found = sharding_of("with_sharding_constraint", sharding.mesh, sharding.spec, x.shape)
-    return x.shape, x.dtype, {"sharding": found}
-
-
-@with_sharding_constraint.vjp("x")
-def _(g: Grad, sharding: Any) -> Array:
-    return jax.lax.with_sharding_constraint(g, sharding)
+# Calls are told apart by identity in the keys of programs, so there is one of each.
+constraint = functools.cache(Constraint)
