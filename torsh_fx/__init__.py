@@ -253,6 +253,8 @@ from .placing import distribute as distribute
 from .placing import shard_map as shard_map
 from .precision import get_float32_matmul_precision as get_float32_matmul_precision
 from .precision import set_float32_matmul_precision as set_float32_matmul_precision
+from .processes import connect_processes as connect_processes
+from .processes import synchronize as synchronize
 from .products import addbmm as addbmm
 from .products import addmm as addmm
 from .products import addmv as addmv
@@ -475,6 +477,7 @@ __all__ = [
     "compile",
     "concat",
     "concatenate",
+    "connect_processes",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -726,6 +729,7 @@ __all__ = [
     "sum",
     "swapaxes",
     "swapdims",
+    "synchronize",
     "t",
     "take",
     "take_along_dim",

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import executor
 from .arithmetic import cast, filled, is_number, logical_or, operand
 from .arithmetic import where as choose
 from .dtypes import int64, is_floating
@@ -21,7 +20,7 @@ from .rules.kinds import axis_of, extent_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
 from .state import here
-from .storage import note_read, note_read_by_trace
+from .storage import note_read_by_trace
 from .tensor import Tensor, apply, apply_view
 
 
@@ -117,7 +116,7 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
 def _long(t: Tensor) -> Tensor:
     """Indices in int64; those known now stay known, so that they are checked at the call."""
     value = t._node.value
-    if t.dtype == int64 or value is None or t._node.traced or here().tapes:
+    if t.dtype == int64 or not _is_known(t) or here().tapes:
         return cast(t, int64)  # on a tape, too: a replay may bring other indices
     note_read_by_trace((t,))
     return Tensor(constant(np.asarray(value).astype(np.int64)))
@@ -154,8 +153,7 @@ def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
         )
     if mask.ndim == 0:
         return [bool(mask)]
-    note_read(mask)
-    places = np.nonzero(np.asarray(executor.force(mask._node)))
+    places = np.nonzero(mask._host())
     return [Tensor(constant(p)) for p in places]
 
 
@@ -235,7 +233,9 @@ def _wrapped(x: Tensor, axis: int, index: Tensor, op: str = "getitem") -> Tensor
 
 
 def _is_known(index: Tensor) -> bool:
-    return index._node.value is not None and not index._node.traced
+    """Is all of it there, and here?"""
+    value = index._node.value
+    return value is not None and not index._node.traced and value.is_fully_addressable
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from . import executor
 from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, is_traced, leaf
 from .liveness import is_heavy
 from .meshes import constraint
-from .ranges import is_within
+from .ranges import is_within, own_part
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
 from .rules.call import Aval
@@ -127,7 +127,8 @@ def put(value: Any, place: Any) -> Any:
     with jax.enable_x64(True):
         if is_traced(value):
             return jax.device_put(value, place)
-        if isinstance(place, jax.sharding.Sharding) and not place.is_fully_addressable:
+        several = isinstance(place, jax.sharding.Sharding) and not place.is_fully_addressable
+        if several and value.is_fully_addressable:
             host = np.asarray(value)
             return jax.make_array_from_callback(host.shape, place, lambda index: host[index])
         return jax.device_put(value, place, may_alias=False)
@@ -240,7 +241,7 @@ def _check_bounds(row: Row, call: Any, given: dict[str, Any]) -> Guard | None:
         if index.value is None:
             guard = Guard(row.name, index, extent, what, caller_line())
         elif not index.traced and not is_within(index, 0, extent):
-            check_indices(row.name, index.value, extent, what)
+            check_indices(row.name, own_part(index.value), extent, what)
     return guard
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from . import executor
+from .alone import check_lone_read, host_of
 from .autocasting import operands_of
 from .dtypes import DType, is_floating
 from .grad_fn import GradFn
@@ -439,6 +440,8 @@ class Tensor(Methods):
 
     def _host(self) -> np.ndarray[Any, Any]:
         node = self._node
+        if placed and node.value is None:
+            check_lone_read(node)
         value = executor.force(node)
         if isinstance(value, jax.core.Tracer):
             raise AutogradError(
@@ -447,7 +450,7 @@ class Tensor(Methods):
             )
         note_read(self)
         node.exported = value  # NumPy looks at the same memory
-        out = np.asarray(value)
+        out = host_of(value) if placed else np.asarray(value)
         out.flags.writeable = False
         return out
 
