@@ -43,27 +43,15 @@ _move = Primitive("move")  # x, to a place
 _send = Primitive("send")  # t, from where a lies to where b lies
 
 
-@_move.def_impl
-def _(x: Any, *, place: Any) -> Any:
+def _moved(x: Any, *, place: Any) -> Any:
     return jax.device_put(x, place, may_alias=False)
 
 
-@_send.def_impl
-def _(t: Any, a: Any, b: Any) -> Any:
+def _sent(t: Any, a: Any, b: Any) -> Any:
     place = b.sharding
     if isinstance(place, NamedSharding) and t.ndim != b.ndim:  # one of them is batched
         place = NamedSharding(place.mesh, PartitionSpec())
     return jax.device_put(t, place, may_alias=False)
-
-
-@_move.def_abstract_eval
-def _(x: Any, *, place: Any) -> Any:
-    return x
-
-
-@_send.def_abstract_eval
-def _(t: Any, a: Any, b: Any) -> Any:
-    return t
 
 
 def _jvp_of_move(primals: Sequence[Any], tangents: Sequence[Any], *, place: Any) -> tuple[Any, Any]:
@@ -92,6 +80,10 @@ def _batched_send(args: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, Any]:
     return _send.bind(*args), dims[0]
 
 
+_move.def_impl(_moved)
+_send.def_impl(_sent)
+_move.def_abstract_eval(lambda x, *, place: x)
+_send.def_abstract_eval(lambda t, a, b: t)
 ad.primitive_jvps[_move] = _jvp_of_move
 ad.primitive_jvps[_send] = _jvp_of_send
 ad.primitive_transposes[_send] = _transpose_of_send

@@ -105,7 +105,6 @@ from .counting import histc as histc
 from .counting import nonzero as nonzero
 from .counting import unique as unique
 from .creation import arange as arange
-from .creation import as_device as device
 from .creation import as_tensor as as_tensor
 from .creation import as_tensor as asarray
 from .creation import empty as empty
@@ -124,6 +123,7 @@ from .crosscheck import Report as Report
 from .crosscheck import crosscheck as crosscheck
 from .custom import CustomOp as CustomOp
 from .custom import custom_op as custom_op
+from .devices import as_device as device
 from .distances import cosine_similarity as cosine_similarity
 from .distances import pairwise_distance as pairwise_distance
 from .dtypes import bfloat16 as bfloat16

@@ -60,7 +60,7 @@ def on_automatic_axes(value: Any) -> Any:
     """An array that lies on explicit axes as one on automatic axes, without a copy; any other as it is."""
     if isinstance(value, jax.core.Tracer) or not isinstance(value.sharding, NamedSharding):
         return value
-    mesh = value.sharding.mesh
+    mesh: Any = value.sharding.mesh
     if AxisType.Explicit not in mesh.axis_types:
         return value
     return jax.device_put(value, NamedSharding(automatic(mesh), value.sharding.spec))

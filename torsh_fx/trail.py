@@ -447,7 +447,7 @@ def layout(node: Node) -> Any:
         sharding = value.sharding
         return sharding if isinstance(sharding, NamedSharding) and sharding.num_devices > 1 else None
     if node.given:
-        return layout(node.real)  # type: ignore[attr-defined]
+        return layout(node.real)
     return node.call.sharding if isinstance(node.call, Constraint) else None
 
 
