@@ -123,6 +123,9 @@ def test_second_order_through_a_move() -> None:
     x = tx.tensor(DATA, requires_grad=True)
     (first,) = tx.autograd.grad(far(x), x, create_graph=True)
     (second,) = tx.autograd.grad((first * first).sum(), x)
+    there = tx.tensor(DATA, device=SECOND, requires_grad=True)
+    (pending,) = tx.autograd.grad((there**3).sum(), there, create_graph=True)
+    assert pending.device == device(SECOND)
     want = jax.grad(lambda v: jnp.sum(jax.grad(near)(v) ** 2))(jnp.array(DATA))
     np.testing.assert_allclose(second.numpy(), want, rtol=1e-6)
 

@@ -287,6 +287,36 @@ def test_a_compiled_step_and_transforms() -> None:
     np.testing.assert_allclose(jax.jit(tape.as_jax())(x.jax()), (numbers(8, 4) @ plain).sum(), rtol=1e-4)
 
 
+def test_other_ways_to_differentiate_and_write() -> None:
+    mesh = mesh_of(4, 2)
+    x = tx.distribute(numbers(8, 4), mesh, P("data"))
+    w = tx.distribute(numbers(4, 6), mesh, P(None, "model")).requires_grad_()
+    plain = lambda w: jnp.sum((numbers(8, 4) @ w) ** 2)  # noqa: E731
+    want = jax.grad(plain)(numbers(4, 6))
+    (g,) = tx.autograd.grad(((x @ w) ** 2).sum(), w, create_graph=True)
+    assert g.device == w.device.mesh  # still pending
+    (second,) = tx.autograd.grad((g * g).sum(), w)
+    np.testing.assert_allclose(
+        second.numpy(), jax.grad(lambda w: jnp.sum(jax.grad(plain)(w) ** 2))(numbers(4, 6)), 1e-3
+    )
+    found = [
+        tx.value_and_grad(lambda w: ((x @ w) ** 2).sum())(w)[1],
+        tx.jit(tx.grad(lambda w: ((x @ w) ** 2).sum()))(w),
+    ]
+    with tx.eager():
+        ((x @ w) ** 2).sum().backward()
+    found.append(w.grad)
+    for got in found:
+        np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-4, atol=1e-4)
+    with tx.no_grad():
+        w[0] = 5
+        w[:, 1].mul_(2)
+    assert spec_of(w) == P(None, "model")
+    assert w.detach().numpy()[0].tolist() == [5, 10, 5, 5, 5, 5]
+    w.data = tx.ones(4, 6)
+    assert spec_of(w) == P(None, "model")
+
+
 def test_other_layouts_are_other_programs() -> None:
     """The same loop over parameters that lie elsewhere is compiled for there."""
     mesh = mesh_of(4, 2)

@@ -122,4 +122,6 @@ def moved(x: Tensor, target: Any) -> Tensor:
     if node.traced:
         note_read_by_trace((x,))
     note_placed(node.value)
-    return result(node)
+    out = result(node)
+    out.__class__ = x.__class__
+    return out

@@ -65,11 +65,14 @@ def distribute(t: Any, mesh: Any, spec: Any = None, *, local: bool = False) -> T
     if local:
         return _of_parts(x, mesh, spec, bool(recorded))
     sharding = sharding_of("distribute", mesh, spec, x.shape)
-    if recorded:
-        if x._node.traced or home(x._node) in (None, sharding.mesh):
-            return _constrained(x, edge, sharding)
+    if not recorded:
+        out = _leaf_of(put(x.detach().jax(), sharding), edge is not None)
+    elif x._node.traced or home(x._node) in (None, sharding.mesh):
+        out = _constrained(x, edge, sharding)
+    else:
         return moved(x, sharding)
-    return _leaf_of(put(x.detach().jax(), sharding), edge is not None)
+    out.__class__ = x.__class__
+    return out
 
 
 def _constrained(x: Tensor, edge: Any, sharding: Any) -> Tensor:

@@ -191,6 +191,8 @@ def finish(node: Node) -> Node:
         if here().packing:
             _pack(node)
         return node
+    if placed and node.home is None:
+        node.home = _one_home(node.call.name, operands)
     executor.adopt(_trail_for(operands), node)
     return _settle(node, node.guard)
 

@@ -175,7 +175,10 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Any:
-        """The JAX device that holds the value, or the sharding over several; of a pending value where it will be."""
+        """The JAX device that holds the value, or the sharding over several.
+
+        Of a pending value where it will be, of which on a mesh only the mesh may be known.
+        """
         node = self._node
         value = node.value
         if value is None or isinstance(value, jax.core.Tracer):
