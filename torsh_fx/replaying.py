@@ -401,14 +401,14 @@ class Plan:
 
         def run_it() -> bool:
             if not program.ran or not program.whole:
-                return program.run(self._in_order(nodes, arrays, ints), box, False)
+                return program.run(self.in_order(nodes, arrays, ints), box, False)
             # What ``program.run`` would do, without putting anything in order.
             f, i = program.numbers(self.floats, ints)
             box.extend(map(program.segments[0].function, (arrays[:over],), (arrays[over:],), (f,), (i,)))
             return not over
 
         def destroyed() -> str:
-            trail = self._in_order(nodes, arrays, ints)
+            trail = self.in_order(nodes, arrays, ints)
             return lost(program, trail.leaves, trail.arrays)
 
         try:
@@ -421,16 +421,7 @@ class Plan:
                     shielded(self._commit, found, nodes, box[0], alone, out)
                     raise
 
-    def like_a_trail(self, found: Found) -> Any:
-        """What the next call runs on, for those who ask."""
-        cells = self.cells.copy()
-        for k, c in self.late:
-            cells[k] = found.late[c]
-        nodes = list(map(_node, cells))
-        run([n for n in nodes if n.value is None])
-        return self._in_order(nodes, list(map(_value, nodes)), self.ints)
-
-    def _in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
+    def in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
         """The same as if it were a trail."""
         order = (*self.program.donated, *self.program.given)
         by_input = dict(zip(order, zip(nodes, arrays, strict=True), strict=True))
