@@ -219,7 +219,14 @@ def take_along_dim(x: Array, index: Array, *, dim: int) -> Array:
     """
     if x.ndim == 0:
         return x.reshape(1).at[index].get(mode="fill", wrap_negative_indices=False)
+    if _is_batch(x.shape, index.shape, dim):  # on a mesh each device looks into its own rows
+        return jnp.take_along_axis(x, index, dim, mode="fill", wrap_negative_indices=False)
     return x.at[_grid(index, dim)].get(mode="fill", wrap_negative_indices=False)
+
+
+def _is_batch(x: Shape, index: Shape, dim: int) -> bool:
+    """Are all axes but ``dim`` the same in both?"""
+    return x[:dim] == index[:dim] and x[dim + 1 :] == index[dim + 1 :]
 
 
 def _grid(index: Array, dim: int) -> tuple[Array, ...]:
@@ -255,6 +262,16 @@ def _(g: Grad, index: Array, avals: tuple[Aval, ...], dim: int) -> Array:
     if not shape:
         return jnp.sum(g).reshape(())
     zeros = jnp.zeros(shape, g.dtype)
+    if _is_batch(shape, index.shape, dim):
+        others = tuple(axis for axis in range(len(shape)) if axis != dim)
+        numbers = jax.lax.ScatterDimensionNumbers(
+            update_window_dims=(),
+            inserted_window_dims=(dim,),
+            scatter_dims_to_operand_dims=(dim,),
+            operand_batching_dims=others,
+            scatter_indices_batching_dims=others,
+        )
+        return jax.lax.scatter_add(zeros, index[..., None], g, numbers, mode="drop")
     return zeros.at[_grid(index, dim)].add(g, mode="drop", wrap_negative_indices=False)
 
 

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -106,6 +107,16 @@ def integer_of(op: str, name: str, value: Any) -> int:
     except TypeError:
         pass
     raise ArgumentTypeError(f"[{op}] {name} must be an integer, got {shown(value)}")
+
+
+def extent_of(op: str, name: str, value: Any) -> Any:
+    """``integer_of``, or a symbolic dimension while exporting."""
+    return value if is_symbolic(value) else integer_of(op, name, value)
+
+
+def is_symbolic(extent: Any) -> bool:
+    """Is it an extent that an export leaves open?"""
+    return extent.__class__ is not int and jax.export.is_symbolic_dim(extent)
 
 
 def axis_of(op: str, axis: Any, shape: Shape, *, extra: int = 0) -> int:

@@ -68,8 +68,9 @@ def nll(x: Array, target: Array, *, ignore_index: int = -100) -> Array:
     """
     axis = min(x.ndim - 1, 1)
     index = jnp.expand_dims(target.astype(jnp.int64), axis)
-    grid = tuple(index if k == axis else jax.lax.broadcasted_iota(jnp.int64, index.shape, k) for k in range(x.ndim))
-    picked = jnp.squeeze(x.at[grid].get(mode="fill", wrap_negative_indices=False), axis)
+    # A gather by rows: on a mesh each device looks into its own.
+    found = jnp.take_along_axis(x, index, axis, mode="fill", wrap_negative_indices=False)
+    picked = jnp.squeeze(found, axis)
     return jnp.where(target.astype(jnp.int64) == ignore_index, jnp.zeros((), x.dtype), -picked)
 
 

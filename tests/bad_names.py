@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 import torsh_fx as tx
 
 TYPE, VALUE, INDEX, SHAPE = (TypeError,), (ValueError,), (IndexError,), (tx.ShapeMismatchError, ValueError)
+
+
+def mesh() -> Any:
+    """A mesh of one device."""
+    return jax.make_mesh((1,), ("d",))
+
+
 Row = tuple[str, Callable[[Any], Any], tuple[type[Exception], ...], str]
 
 ROWS: list[Row] = [
@@ -33,6 +41,25 @@ ROWS: list[Row] = [
     ("finfo: integer", lambda w: tx.finfo("int64"), TYPE, "finfo.*int64.*iinfo"),
     ("iinfo: floating", lambda w: tx.iinfo("float32"), TYPE, "iinfo.*float32.*finfo"),
     ("cuda: number", lambda w: tx.ones(1).cuda(99), VALUE, "device 'cuda:99'"),
+    # leaving Python
+    ("export: no function", lambda w: tx.export(3, w.x), TYPE, "export.*function.*int"),
+    ("export: argument", lambda w: tx.export(tx.exp, 3.0), TYPE, "export.*Tensors or arrays.*float"),
+    ("export: result", lambda w: tx.export(lambda x: 3, w.x), TYPE, "export.*must return.*int"),
+    ("export: platform", lambda w: tx.export(tx.exp, w.x, platforms=["abacus"]), VALUE, "platforms.*abacus"),
+    ("export: order", lambda w: tx.export(tx.exp, w.x, vjp_order=1.5), VALUE, "vjp_order.*1.5"),
+    ("export: shapes", lambda w: tx.export(tx.exp, w.x, shapes="a, b, c"), VALUE, r"a, b, c.*\[2, 3\]"),
+    ("export: constraints", lambda w: tx.export(tx.exp, w.x, shapes="a, b", constraints=["a"]), VALUE, "shapes"),
+    ("load_export: number", lambda w: tx.load_export(3), TYPE, "load_export.*path or bytes.*int"),
+    ("load_export: bytes", lambda w: tx.load_export(b"abc"), VALUE, "load_export.*cut short"),
+    # many devices
+    ("distribute: mesh", lambda w: tx.distribute(w.x, 3), TYPE, "distribute.*mesh.*int"),
+    ("distribute: spec", lambda w: tx.distribute(w.x, mesh(), 3.5), TYPE, "distribute.*spec.*float"),
+    ("distribute: name", lambda w: tx.distribute(w.x, mesh(), "rows"), VALUE, "distribute.*'rows'"),
+    ("distribute: text", lambda w: tx.distribute("a", mesh()), TYPE, "numbers"),
+    ("shard_map: function", lambda w: tx.shard_map(3, mesh=mesh(), in_specs=None, out_specs=None), TYPE, "shard_map"),
+    ("shard_map: mesh", lambda w: tx.shard_map(tx.exp, mesh=3, in_specs=None, out_specs=None), TYPE, "mesh.*int"),
+    ("connect_processes: address", lambda w: tx.connect_processes("here", 2, 0), VALUE, "address.*'here'"),
+    ("synchronize: number", lambda w: tx.synchronize(3), TYPE, "synchronize.*int"),
     # made like another
     ("new_tensor: text", lambda w: w.x.new_tensor("a"), TYPE, "numbers"),
     ("new_tensor: overflow", lambda w: w.i8.new_tensor(300), VALUE, "300 does not fit in int8"),

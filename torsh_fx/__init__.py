@@ -94,6 +94,7 @@ from .arithmetic import tanh as tanh
 from .arithmetic import trunc as fix
 from .arithmetic import trunc as trunc
 from .arithmetic import where as where
+from .artefact import load_export as load_export
 from .autocasting import autocast as autocast
 from .autocasting import get_autocast_dtype as get_autocast_dtype
 from .autocasting import is_autocast_enabled as is_autocast_enabled
@@ -104,7 +105,6 @@ from .counting import histc as histc
 from .counting import nonzero as nonzero
 from .counting import unique as unique
 from .creation import arange as arange
-from .creation import as_device as device
 from .creation import as_tensor as as_tensor
 from .creation import as_tensor as asarray
 from .creation import empty as empty
@@ -123,6 +123,7 @@ from .crosscheck import Report as Report
 from .crosscheck import crosscheck as crosscheck
 from .custom import CustomOp as CustomOp
 from .custom import custom_op as custom_op
+from .devices import as_device as device
 from .distances import cosine_similarity as cosine_similarity
 from .distances import pairwise_distance as pairwise_distance
 from .dlpack import from_dlpack as from_dlpack
@@ -188,6 +189,7 @@ from .elementary import sinc as sinc
 from .elementary import xlogy as xlogy
 from .executor import clear_cache as clear_cache
 from .explaining import explain as explain
+from .exporting import export as export
 from .facts import can_cast as can_cast
 from .facts import finfo as finfo
 from .facts import iinfo as iinfo
@@ -248,8 +250,12 @@ from .ordering import sort as sort
 from .ordering import topk as topk
 from .persist import from_environment as _from_environment
 from .persist import persistent_cache as persistent_cache
+from .placing import distribute as distribute
+from .placing import shard_map as shard_map
 from .precision import get_float32_matmul_precision as get_float32_matmul_precision
 from .precision import set_float32_matmul_precision as set_float32_matmul_precision
+from .processes import connect_processes as connect_processes
+from .processes import synchronize as synchronize
 from .products import addbmm as addbmm
 from .products import addmm as addmm
 from .products import addmv as addmv
@@ -472,6 +478,7 @@ __all__ = [
     "compile",
     "concat",
     "concatenate",
+    "connect_processes",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -499,6 +506,7 @@ __all__ = [
     "diag_embed",
     "diagonal",
     "diff",
+    "distribute",
     "div",
     "divide",
     "dot",
@@ -521,6 +529,7 @@ __all__ = [
     "expand",
     "explain",
     "expm1",
+    "export",
     "eye",
     "finfo",
     "fix",
@@ -600,6 +609,7 @@ __all__ = [
     "linalg",
     "linearize",
     "linspace",
+    "load_export",
     "log",
     "log1p",
     "log2",
@@ -697,6 +707,7 @@ __all__ = [
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "sgn",
+    "shard_map",
     "short",
     "sigmoid",
     "sign",
@@ -720,6 +731,7 @@ __all__ = [
     "sum",
     "swapaxes",
     "swapdims",
+    "synchronize",
     "t",
     "take",
     "take_along_dim",

@@ -823,7 +823,14 @@ class Methods:
         """Call ``hook(gradient)`` whenever the gradient of this tensor is computed."""
     def register_post_accumulate_grad_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(tensor)`` whenever a backward has added to ``.grad`` of this leaf."""
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: builtins.bool = False) -> Tensor:
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        non_blocking: builtins.bool = False,
+        copy: builtins.bool = False,
+    ) -> Tensor:
         """x in another dtype or on another device, itself if it is there already."""
     def type_as(self, other: Tensor) -> Tensor:
         """This tensor in the dtype of ``other``."""

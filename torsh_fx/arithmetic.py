@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import docs
@@ -16,7 +17,7 @@ from .dtypes import bool_, category, get_default_dtype, int64, is_floating, prom
 from .known import known, quick
 from .rules import ArgumentTypeError, ArgumentValueError
 from .rules.activation import extremes
-from .rules.kinds import integer_of
+from .rules.kinds import integer_of, is_symbolic
 from .rules.op import OPS, Row
 from .tensor import Tensor, apply, from_array
 
@@ -39,6 +40,9 @@ def operand(op: str, value: Any) -> Tensor:
         return value
     if isinstance(value, jax.Array):
         return from_array(value)
+    if is_symbolic(value):
+        with jax.enable_x64(True):
+            return from_array(jnp.asarray(value, int64))
     raise ArgumentTypeError(
         f"[{op}] expected a Tensor or a number, got {type(value).__name__}"
         + ("; make it one with torsh_fx.tensor(...)" if isinstance(value, (np.ndarray, list, tuple)) else "")

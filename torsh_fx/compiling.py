@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from . import explaining
+from . import executor, explaining
 from .capturing import capture
 from .programs import CACHE
 from .replaying import Inputs, Plan, switches
@@ -103,10 +103,20 @@ class Compiled:
         return f"<compiled {self._name()}, recorded {self._recorded} time(s){each}>"
 
 
+def _operands(plan: Plan, found: Any) -> Any:
+    """What the next call of a step runs on."""
+    cells = plan.cells.copy()
+    for k, c in plan.late:
+        cells[k] = found.late[c]
+    nodes = [c.node for c in cells]
+    executor.run([n for n in nodes if n.value is None])
+    return plan.in_order(nodes, [n.value for n in nodes], plan.ints)
+
+
 def _run(plan: Plan, found: Any) -> Any:
     counts["programs run"] += 1
     if explaining.listeners:
-        explaining.note_run("a compiled step")
+        explaining.note_run("a compiled step", plan.program, _operands(plan, found))
     return plan.run(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import sys
@@ -15,17 +16,19 @@ import numpy as np
 
 from . import docs
 from .arithmetic import as_number, filled, fitting, is_number, operand
+from .devices import as_device, moved, names_device
 from .dlpack import copied
 from .dtypes import as_dtype, category, get_default_dtype, int64, promote_types
 from .graph import leaf
-from .record import constant
+from .record import constant, put
 from .rules import ArgumentTypeError, ArgumentValueError, TorshError
-from .rules.kinds import integer_of, shown
+from .rules.kinds import integer_of, is_symbolic, shown
 from .rules.op import check_size
 from .shaping import sizes
 from .state import here
 from .tensor import Tensor, from_array
 from .traces import trace_start
+from .trail import layout, placed
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -172,51 +175,29 @@ def _promoted(data: Any) -> Any:
     return functools.reduce(promote_types, found) if found else get_default_dtype()
 
 
-def as_device(device: Any) -> Any:
-    """A JAX device from one, or from a name such as "cpu", "cuda", "tpu:0".
-
-    Raises:
-        ArgumentTypeError: neither a device nor a name.
-        ArgumentValueError: there is no such device.
-
-    Example:
-        >>> as_device("cpu").platform
-        'cpu'
-    """
-    if device is None or isinstance(device, (jax.Device, jax.sharding.Sharding)):
-        return device
-    if not isinstance(device, str):
-        raise ArgumentTypeError(f"a device is a JAX device or a name, got {type(device).__name__}")
-    kind, colon, number = device.partition(":")
-    try:
-        if not kind or (colon and not number.isdecimal()):
-            raise ValueError("a name is a platform, or platform:number")
-        return jax.devices({"cuda": "gpu"}.get(kind, kind))[int(number or 0)]
-    except (RuntimeError, IndexError, ValueError) as error:
-        have = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
-        raise ArgumentValueError(f"there is no device {device!r}; there are {have}") from error
-
-
 def _place(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
-    with jax.enable_x64(True):
-        return from_array(jax.device_put(x.jax(), as_device(device)))
+    return from_array(put(x.jax(), as_device(device)))
 
 
-def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+def to(
+    x: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False
+) -> Tensor:
     """x in another dtype or on another device, itself if it is there already.
 
     Args:
-        args: dtypes, devices, or a Tensor whose dtype is meant.
+        args: dtypes, devices, or a Tensor whose dtype and device are meant.
+        non_blocking: accepted as PyTorch's; nothing here waits for a copy.
         copy: never give x itself.
 
     Raises:
         ArgumentTypeError: there is no such dtype.
-        ArgumentValueError: there is no such device, or x requires grad and would move.
+        ArgumentValueError: there is no such device; those that are, are listed.
+        AutogradError: a move inside a compiled step, which runs on one device.
 
-    Gradient: g cast back; integers have none.
-    Source: ``rules.convert``.
+    Gradient: g cast back and moved back to x's device; integers have none.
+    Source: ``rules.convert`` and ``jax.device_put``.
     Example:
         >>> to(tensor([1.5]), "int64")
         tensor([1])
@@ -224,7 +205,8 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
     for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg.dtype
-        elif isinstance(arg, (jax.Device, jax.sharding.Sharding)) or (isinstance(arg, str) and _names_device(arg)):
+            device = device if arg._node.traced else arg.device
+        elif isinstance(arg, (jax.Device, jax.sharding.Sharding)) or (isinstance(arg, str) and names_device(arg)):
             device = arg
         elif arg is not None:
             dtype = arg
@@ -235,23 +217,13 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
         out = cast(out, as_dtype(dtype))
     if device is not None:
         target = as_device(device)
-        if out.device != target:
-            out = _moved(out, target)
+        if out._node.traced or out.device != target:  # where a tracer lies, nobody knows
+            out = moved(out, target)
     if copy and out is x:
         from .arithmetic import clone
 
         out = clone(x)
     return out
-
-
-def _names_device(text: str) -> bool:
-    return text.partition(":")[0] in ("cpu", "cuda", "gpu", "tpu", "rocm")
-
-
-def _moved(x: Tensor, device: Any) -> Tensor:
-    if x.requires_grad:
-        raise ArgumentValueError("moving a tensor that requires grad between devices is not supported yet; detach it")
-    return _place(x, device)
 
 
 def _extents(op: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -318,7 +290,8 @@ def _constant(op: str, size: tuple[Any, ...], number: int, dtype: Any, device: A
     trace_start()
     shape = _extents(op, size)
     try:
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        staged = any(map(is_symbolic, shape))
+        with jax.enable_x64(True), contextlib.nullcontext() if staged else jax.ensure_compile_time_eval():
             value = jnp.full(shape, number, wanted)
     except jax.errors.JaxRuntimeError as error:
         raise TorshError(f"[{op}] there is no memory for shape {list(shape)} of {wanted}") from error
@@ -366,11 +339,17 @@ def full_like(
     """
     t = operand("full_like", x)
     wanted = t.dtype if dtype is None else dtype
-    return full(t.shape, fill_value, dtype=wanted, device=device, requires_grad=requires_grad)
+    return full(t.shape, fill_value, dtype=wanted, device=_beside(t, device), requires_grad=requires_grad)
+
+
+def _beside(x: Tensor, device: Any) -> Any:
+    """Where something like x is made: on a mesh it lies as x does."""
+    return layout(x._node) if device is None and placed else device
 
 
 def _like(make: Callable[..., Tensor], op: str, x: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     t = operand(op, x)
+    device = _beside(t, device)
     return make(t.shape, dtype=t.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 

@@ -131,7 +131,7 @@ def _choose(
     else:
         CACHE.hit(event)
     if explaining.listeners:
-        explaining.note_run(cause)
+        explaining.note_run(cause, needed.program, trail)
     return needed, known, timed
 
 

@@ -10,6 +10,8 @@ import time
 from collections import Counter, deque
 from typing import Any, NamedTuple
 
+import jax
+
 from .graph import aval_of, caller_line
 from .stats import counts
 from .trail import Event
@@ -42,6 +44,7 @@ class Explanation:
         self.spent = 0.0 if whole else spent[0]
         self.lines: Counter[tuple[str, str]] = Counter()
         self.misses: list[Miss] = list(misses) if whole else []
+        self.ran: list[Ran] = []
 
     def __enter__(self) -> Explanation:
         self.__init__(whole=False)  # type: ignore[misc]
@@ -63,6 +66,16 @@ class Explanation:
     def compile_seconds(self) -> float:
         """Seconds spent on programs that were not known: tracing, compiling, the first run."""
         return self.spent if self.until is not None else spent[0] - self.spent
+
+    def hlo(self) -> list[str]:
+        """The text of each program that ran in the ``with`` block, as XLA compiled it; compiled once more for that.
+
+        Collectives are found there by name: ``all-reduce``, ``all-gather``.
+
+        Raises:
+            AutogradError: a program was too long to be compiled as one, or was run op by op.
+        """
+        return [r.program.text(r.arrays, r.floats, r.ints) for r in self.ran]
 
     def __str__(self) -> str:
         c = self.counts
@@ -111,11 +124,24 @@ def explain() -> Explanation:
     return Explanation(whole=True)
 
 
-def note_run(cause: str) -> None:
+class Ran(NamedTuple):
+    """A program that ran, and what it ran on."""
+
+    program: Any
+    arrays: tuple[Any, ...]  # avals with shardings
+    floats: int
+    ints: int
+
+
+def note_run(cause: str, program: Any, trail: Any) -> None:
     """Somebody listens: count a run under the line that forced it."""
     where = caller_line()
+    like = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding if a.committed else None) for a in trail.arrays]
+    ran = Ran(program, tuple(like), len(trail.floats), len(trail.ints))
     for listener in listeners:
         listener.lines[where, cause] += 1
+        if ran not in listener.ran:
+            listener.ran.append(ran)
 
 
 class Timed:

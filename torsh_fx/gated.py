@@ -1,9 +1,11 @@
-"""Nodes whose derivative is somebody's Python: computed at once, never part of a cached program."""
+"""Nodes whose derivative is no row's: somebody's Python, or a move of what they copy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from .dtypes import is_floating
 from .rules.call import Aval
 
 
@@ -24,6 +26,34 @@ class Gated:
     def forward(self, *args: Any) -> Any:
         """The value, or a list of several."""
         raise NotImplementedError
+
+
+class Copied(Gated):
+    """Of an op whose result is its operand, somewhere else; so is the gradient."""
+
+    n = 1
+
+    def __init__(self, aval: Aval, name: str) -> None:
+        self.avals, self.out, self.name = (aval,), aval, name
+
+    def cotangent(self, i: int, g: Any, env: dict[str, Any]) -> Any:
+        """The gradient ``g``, where it belongs."""
+        raise NotImplementedError
+
+    def missing(self) -> str | None:
+        return None
+
+    def active(self, i: int) -> bool:
+        return is_floating(self.out.dtype)
+
+    def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
+        return ()
+
+    def runtime(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return ()
+
+    def environment(self, residuals: Any, runtime: Any) -> dict[str, Any]:
+        return {}
 
 
 class Picked(Gated):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
 from . import creation
 from .shaping import sizes
 from .tensor import Tensor
@@ -12,7 +14,8 @@ from .trail import home
 
 def _options(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
     if device is None and home(self._node) is not None:  # it is bound to where it is
-        device = self.device
+        where = home(self._node)
+        device = NamedSharding(where, PartitionSpec()) if isinstance(where, Mesh) else self.device
     return {"dtype": self.dtype if dtype is None else dtype, "device": device}
 
 

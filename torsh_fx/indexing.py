@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import executor
 from .arithmetic import cast, filled, is_number, logical_or, operand
 from .arithmetic import where as choose
 from .dtypes import int64, is_floating
@@ -17,11 +16,11 @@ from .graph import Guard, caller_line
 from .record import constant, watch
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, OutOfRangeError, ShapeMismatchError
 from .rules.broadcast import broadcast_shapes
-from .rules.kinds import axis_of, integer_of
+from .rules.kinds import axis_of, extent_of
 from .rules.op import OPS
 from .shaping import narrow, permute, reshape, select, unsqueeze
 from .state import here
-from .storage import note_read, note_read_by_trace
+from .storage import note_read_by_trace
 from .tensor import Tensor, apply, apply_view
 
 
@@ -117,7 +116,7 @@ def _normal(entry: Any, x: Tensor, before: list[Any]) -> list[Any]:
 def _long(t: Tensor) -> Tensor:
     """Indices in int64; those known now stay known, so that they are checked at the call."""
     value = t._node.value
-    if t.dtype == int64 or value is None or t._node.traced or here().tapes:
+    if t.dtype == int64 or not _is_known(t) or here().tapes:
         return cast(t, int64)  # on a tape, too: a replay may bring other indices
     note_read_by_trace((t,))
     return Tensor(constant(np.asarray(value).astype(np.int64)))
@@ -154,22 +153,29 @@ def _mask(mask: Tensor, x: Tensor, before: list[Any]) -> list[Any]:
         )
     if mask.ndim == 0:
         return [bool(mask)]
-    note_read(mask)
-    places = np.nonzero(np.asarray(executor.force(mask._node)))
+    places = np.nonzero(mask._host())
     return [Tensor(constant(p)) for p in places]
 
 
 def _slice(x: Tensor, axis: int, s: builtins.slice) -> Tensor:
-    parts = [None if p is None else integer_of("getitem", "a slice's bound", p) for p in (s.start, s.stop, s.step)]
+    parts = [None if p is None else extent_of("getitem", "a slice's bound", p) for p in (s.start, s.stop, s.step)]
     step = 1 if parts[2] is None else parts[2]
     if step < 1:
         raise ArgumentValueError(f"[getitem] a slice step must be at least 1, got {step}; use flip to reverse")
     extent = x.shape[axis]
-    start, stop, _ = builtins.slice(parts[0], parts[1], 1).indices(extent)
+    start, stop = _bound(parts[0], 0, extent), _bound(parts[1], extent, extent)
     length = builtins.max(stop - start, 0)
     out = x if (start, length) == (0, extent) else narrow(x, axis, builtins.min(start, extent - length), length)
-    step = builtins.min(step, builtins.max(length, 1))
+    if step > 1:
+        step = builtins.min(step, builtins.max(length, 1))
     return out if step == 1 else apply_view(OPS["stride"], out, dim=axis, step=step)
+
+
+def _bound(bound: Any, default: Any, extent: Any) -> Any:
+    """One end of a slice as ``slice.indices`` gives it, of symbolic extents too."""
+    if bound is None:
+        return default
+    return builtins.max(bound + extent, 0) if bound < 0 else builtins.min(bound, extent)
 
 
 def _integer(x: Tensor, axis: int, index: int) -> Tensor:
@@ -227,7 +233,9 @@ def _wrapped(x: Tensor, axis: int, index: Tensor, op: str = "getitem") -> Tensor
 
 
 def _is_known(index: Tensor) -> bool:
-    return index._node.value is not None and not index._node.traced
+    """Is all of it there, and here?"""
+    value = index._node.value
+    return value is not None and not index._node.traced and value.is_fully_addressable
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:

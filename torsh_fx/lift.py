@@ -52,7 +52,7 @@ class Inside:
         tensors = [t for t in jax.tree.leaves((args, kwargs), is_leaf=is_tensor) if is_tensor(t)]
         born = next_serial()  # leaves made before this come from outside
         for t, flag in zip(tensors, self.flags, strict=False):
-            if flag:
+            if flag and self.name != "shard_map":  # whose results go through collectives, which are JAX's
                 t.requires_grad_()
         grad, here().grad = here().grad, True
         if self.fresh:

@@ -41,7 +41,7 @@ from .aliases import ALIASES
 from .dtypes import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from .known import known, known_scalar
 from .rules import ArgumentTypeError, OutOfRangeError
-from .rules.kinds import shown
+from .rules.kinds import is_symbolic, shown
 from .rules.op import OPS
 from .setitem import setitem
 from .tensor import Tensor
@@ -93,7 +93,12 @@ def _operator(function: Callable[..., Tensor], reflected: bool = False) -> Calla
     def method(self: Tensor, other: Any) -> Tensor:
         if isinstance(other, np.ndarray):
             other = ufuncs.constant(other)
-        if not isinstance(other, Tensor) and not arithmetic.is_number(other) and not hasattr(other, "aval"):
+        if (
+            not isinstance(other, Tensor)
+            and not arithmetic.is_number(other)
+            and not hasattr(other, "aval")
+            and not is_symbolic(other)
+        ):
             if isinstance(other, (str, list, tuple, dict)) or other is None:
                 raise ArgumentTypeError(
                     f"[{function.__name__}] expected a Tensor or a number, got {type(other).__name__}"

@@ -22,10 +22,12 @@ from . import opbyop
 from .engine import Plan, propagate
 from .graph import Node, add_call, pullback
 from .lru import LRU
+from .meshes import constraint
 from .regions import Again
+from .rules import AutogradError
 from .stats import counts
 from .steps import Step, append, last_reads
-from .trail import where
+from .trail import layout, placed, where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
 SPARED = 1 << 28  # bytes that a first run may take more for not writing over anything
@@ -112,6 +114,17 @@ class Program:
         box.append([values[p] for p in self.outputs])
         self.ran = True
         return True
+
+    def text(self, arrays: Sequence[Any], floats: int, ints: int) -> str:
+        """What XLA compiled for inputs like ``arrays``, avals with shardings: its own text."""
+        if not (self.whole and self.known):
+            raise AutogradError("[explain] this program is run in parts, which have no one text")
+        f = jax.ShapeDtypeStruct((floats,), np.float64) if floats else None
+        i = jax.ShapeDtypeStruct((ints,), np.int64) if ints else None
+        donated, given = [arrays[k] for k in self.donated], [arrays[k] for k in self.given]
+        with jax.enable_x64(True):
+            lowered = self.segments[0].function.lower(donated, given if donated else list(arrays), f, i)
+            return str(lowered.compile().as_text())
 
     def numbers(self, floats: list[float], ints: list[int], traced: bool = False) -> tuple[Any, Any]:
         """Both kinds of numbers as a whole program takes them."""
@@ -263,10 +276,27 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         seeds.append((root, seed))
     found = propagate(plan, seeds, emit_known, add_known)
     gradients = []
+    lying = _layouts(trail, events) if placed else {}
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
         g = found[id(leaf)]
-        gradients.append(g if known is None else append(steps, add_call(leaf.aval), (at(known), g), ()))
+        if known is not None:
+            g = append(steps, add_call(leaf.aval), (at(known), g), ())
+        if id(leaf) in lying:  # a gradient lies as its parameter does
+            g = append(steps, constraint(leaf.aval, lying[id(leaf)]), (g,), ())
+        gradients.append(g)
     return gradients
+
+
+def _layouts(trail: Any, events: Sequence[Any]) -> dict[int, Any]:
+    """How the values of leaves that the trail reads lie on their mesh."""
+    found: dict[int, Any] = {}
+    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=False) if takes}:
+        edge = trail.edge_at(code)
+        if edge.is_leaf and id(edge) not in found:
+            lying = layout(trail.node_at(code))
+            if lying is not None:
+                found[id(edge)] = lying
+    return found
 
 
 def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:

@@ -17,7 +17,7 @@ def is_within(node: Node, low: int, extent: int, ignored: int | None = None) -> 
     """Does a value that is known hold integers in [low, extent) only, apart from ``ignored``?"""
     span = _spans.get(node)
     if span is None:
-        host = np.asarray(node.value)
+        host = own_part(node.value)
         span = (int(host.min()), int(host.max())) if host.size else (low, low)
         if host.size:
             _spans[node] = span
@@ -26,9 +26,16 @@ def is_within(node: Node, low: int, extent: int, ignored: int | None = None) -> 
     return ignored is not None and first_outside(node.value, low, extent, ignored) is None
 
 
+def own_part(value: Any) -> np.ndarray[Any, Any]:
+    """An array on the host; of one over several processes what this process has, which is its to check."""
+    if getattr(value, "is_fully_addressable", True):
+        return np.asarray(value)
+    return np.concatenate([np.asarray(shard.data).reshape(-1) for shard in value.addressable_shards])
+
+
 def first_outside(value: Any, low: int, extent: int, ignored: int | None) -> int | None:
     """The first integer that is not in [low, extent) and not ``ignored``."""
-    host = np.asarray(value).reshape(-1)
+    host = own_part(value).reshape(-1)
     bad = host[((host < low) | (host >= extent)) & (True if ignored is None else host != ignored)]
     return int(bad[0]) if bad.size else None
 

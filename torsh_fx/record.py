@@ -13,18 +13,22 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import executor
-from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, leaf
+from .graph import NO_EDGES, Guard, Node, Slot, bind, caller_line, is_traced, leaf
 from .liveness import is_heavy
-from .ranges import is_within
+from .meshes import constraint
+from .ranges import is_within, own_part
 from .rules import ArgumentValueError
 from .rules.applying import check_indices
+from .rules.call import Aval
 from .rules.context import config
+from .rules.kinds import is_symbolic
 from .rules.op import Row
 from .state import here
 from .traces import note_used
-from .trail import CAP, home, placed
+from .trail import CAP, home, home_of, layout, placed
 
 Edge = Node | Slot | None
 
@@ -52,7 +56,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         given = dict(zip(row.operands, operands, strict=False)) | dict(zip(runtime, values, strict=True))
         guard = _check_bounds(row, call, given)
     node: Node
-    if call.foreign or any(n.traced for n in (*operands, *nodes)):
+    if call.foreign or any(n.traced for n in (*operands, *nodes)) or _is_open(call.out):
         kept = tuple([e if m else None for e, m in zip(edges, mask, strict=True)]) if any(mask) else NO_EDGES
         node = Node(call, tuple(operands), values, call.out, kept)
         node.home, node.guard = place, guard
@@ -111,12 +115,44 @@ def kept_home(op: str, old: Node, new: Node, differentiable: bool) -> Node:
         raise ArgumentValueError(
             f"[{op}] the source is on another device than {_names(here_)}; move it with to(device)"
         )
+    if old.value is not None:
+        place = old.value.sharding
+    else:
+        place = NamedSharding(here_, PartitionSpec()) if isinstance(here_, Mesh) else next(iter(here_))
+    return leaf(put(executor.force(new), place))
+
+
+def put(value: Any, place: Any) -> Any:
+    """An array's copy, or a tracer, on ``place``; on devices of several processes each of them brings its part."""
     with jax.enable_x64(True):
-        place = old.value.sharding if old.value is not None else next(iter(here_))
-        return leaf(jax.device_put(executor.force(new), place))
+        if is_traced(value):
+            return jax.device_put(value, place)
+        several = isinstance(place, jax.sharding.Sharding) and not place.is_fully_addressable
+        if several and value.is_fully_addressable:
+            host = np.asarray(value)
+            return jax.make_array_from_callback(host.shape, place, lambda index: host[index])
+        return jax.device_put(value, place, may_alias=False)
+
+
+def kept_layout(old: Node, new: Node) -> Node:
+    """``new``, lying on the mesh as the ``old`` value that it overwrites."""
+    lying = layout(old)
+    if lying is None or new.traced or layout(new) == lying:
+        return new
+    return laid_out(new, None, lying)
+
+
+def laid_out(node: Node, edge: Edge, sharding: Any) -> Node:
+    """A node for the value of ``node`` lying as ``sharding`` says; its gradient goes to ``edge``."""
+    call = constraint(node.aval, sharding)
+    out = Node(call, (node,), (), node.aval, NO_EDGES if edge is None else (edge,))
+    out.home = home_of(sharding)
+    return finish(out)
 
 
 def _names(devices: Any) -> str:
+    if isinstance(devices, Mesh):
+        return f"the mesh {dict(devices.shape)} of {devices.size} devices"
     return ", ".join(sorted(f"{d.platform}:{d.id}" for d in devices))
 
 
@@ -129,7 +165,7 @@ def _one_home(op: str, nodes: Sequence[Node]) -> Any:
         elif here is not None and here != found:
             raise ArgumentValueError(
                 f"[{op}] operands are on different devices, {_names(found)} and {_names(here)}; "
-                "move one with to(device)"
+                f"move one with {'distribute' if Mesh in (type(found), type(here)) else 'to(device)'}"
             )
     return found
 
@@ -148,22 +184,29 @@ def watch(node: Node, guard: Guard) -> None:
 def finish(node: Node) -> Node:
     """Take up a node that was written out: on the trail, or computed at once if it cannot wait."""
     operands = [*node.inputs, *(r for r in node.runtime if isinstance(r, Node))]
-    if node.call.foreign or any(n.traced for n in operands):
+    if node.call.foreign or any(n.traced for n in operands) or _is_open(node.aval):
         for tape in here().tapes:
             tape.add(node)
         compute_now(node)
         if here().packing:
             _pack(node)
         return node
+    if placed and node.home is None:
+        node.home = _one_home(node.call.name, operands)
     executor.adopt(_trail_for(operands), node)
     return _settle(node, node.guard)
+
+
+def _is_open(aval: Aval) -> bool:
+    """Has it an extent that an export leaves open?  Its values are known inside that trace alone."""
+    return any(map(is_symbolic, aval.shape))
 
 
 def compute_now(node: Node) -> None:
     """Run one op by itself, on concrete values or on tracers."""
     args = [executor.force(n) for n in node.inputs]
     numbers = [executor.force(r) if isinstance(r, Node) else r for r in node.runtime]
-    if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)):
+    if not any(isinstance(a, jax.core.Tracer) for a in (*args, *numbers)) and not _is_open(node.aval):
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             node.value = node.call.forward(*args, *numbers)
         return
@@ -200,7 +243,7 @@ def _check_bounds(row: Row, call: Any, given: dict[str, Any]) -> Guard | None:
         if index.value is None:
             guard = Guard(row.name, index, extent, what, caller_line())
         elif not index.traced and not is_within(index, 0, extent):
-            check_indices(row.name, index.value, extent, what)
+            check_indices(row.name, own_part(index.value), extent, what)
     return guard
 
 

@@ -33,7 +33,7 @@ from .state import here
 from .storage import Cell
 from .tensor import Tensor
 from .traces import anything_frozen, is_frozen
-from .trail import Event, home, placed
+from .trail import Event, lies, placed
 from .watching import Watch, alike
 
 getrefcount = sys.getrefcount
@@ -179,7 +179,7 @@ def _partition(cells: list[Cell]) -> list[int]:
 
 
 def _homes(cells: list[Cell]) -> list[Any]:
-    return [home(c.node) for c in cells] if placed else [None] * len(cells)
+    return [lies(c.node) for c in cells] if placed else [None] * len(cells)
 
 
 class Plan:
@@ -401,14 +401,14 @@ class Plan:
 
         def run_it() -> bool:
             if not program.ran or not program.whole:
-                return program.run(self._in_order(nodes, arrays, ints), box, False)
+                return program.run(self.in_order(nodes, arrays, ints), box, False)
             # What ``program.run`` would do, without putting anything in order.
             f, i = program.numbers(self.floats, ints)
             box.extend(map(program.segments[0].function, (arrays[:over],), (arrays[over:],), (f,), (i,)))
             return not over
 
         def destroyed() -> str:
-            trail = self._in_order(nodes, arrays, ints)
+            trail = self.in_order(nodes, arrays, ints)
             return lost(program, trail.leaves, trail.arrays)
 
         try:
@@ -421,7 +421,7 @@ class Plan:
                     shielded(self._commit, found, nodes, box[0], alone, out)
                     raise
 
-    def _in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
+    def in_order(self, nodes: list[Node], arrays: list[Any], ints: list[int]) -> Any:
         """The same as if it were a trail."""
         order = (*self.program.donated, *self.program.given)
         by_input = dict(zip(order, zip(nodes, arrays, strict=True), strict=True))

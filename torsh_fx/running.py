@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from .graph import Guard
 from .program import Program
 from .rules import OutOfRangeError, TorshError
+from .trail import placed
 
 
 def launch(
@@ -33,7 +35,7 @@ def launch(
     """
     first = not program.ran
     try:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), _off_explicit_axes():
             intact = run()
         if intact and (first or program.n_guards or program.careful):
             found = box.pop()  # not to be committed before it is known to be right
@@ -44,6 +46,14 @@ def launch(
         if not _by_xla(error):
             raise
         raise TorshError(f"XLA could not run {what}: {error}{destroyed()}") from error
+
+
+def _off_explicit_axes() -> Any:
+    """Values on a mesh lie on automatic axes, and JAX wants the surrounding mesh to agree."""
+    ambient = jax.sharding.get_abstract_mesh()
+    if not placed or ambient.empty or jax.sharding.AxisType.Explicit not in ambient.axis_types:
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
 
 
 def _by_xla(error: Exception) -> bool:

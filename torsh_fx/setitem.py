@@ -101,5 +101,7 @@ def _known(entry: Any) -> Any:
     """An entry that NumPy can index with, None if its value is not there."""
     if isinstance(entry, Tensor) or hasattr(entry, "aval"):
         node = operand("setitem", entry)._node
-        return None if node.value is None or node.traced else np.asarray(node.value)
+        value = node.value
+        known = value is not None and not node.traced and value.is_fully_addressable
+        return np.asarray(value) if known else None
     return np.asarray(entry) if isinstance(entry, list) else entry

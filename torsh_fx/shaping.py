@@ -10,7 +10,7 @@ from .arithmetic import cast, operand
 from .dtypes import promote_types
 from .known import quick
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
-from .rules.kinds import axes_of, axis_of, integer_of
+from .rules.kinds import axes_of, axis_of, extent_of, integer_of, is_symbolic
 from .rules.op import OPS
 from .tensor import Tensor, apply, apply_view
 from .views import reshapes
@@ -22,7 +22,7 @@ def sizes(op: str, args: tuple[Any, ...]) -> tuple[int, ...]:
     """Extents given one by one or as one sequence; an ArgumentTypeError if one is no integer."""
     if len(args) == 1 and isinstance(args[0], Iterable) and not isinstance(args[0], (str, bytes, dict, set, Tensor)):
         args = tuple(args[0])
-    return tuple([integer_of(op, "an extent or axis", e) for e in args])
+    return tuple([extent_of(op, "an extent or axis", e) for e in args])
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
@@ -233,10 +233,12 @@ def narrow(x: Tensor, dim: int, start: Any, length: int) -> Tensor:
     axis = axis_of("narrow", dim, x.shape)
     if isinstance(start, Tensor) and start.dtype.kind not in "iu":
         raise ArgumentTypeError(f"[narrow] start must be an integer, got a Tensor of {start.dtype}")
-    first = integer_of("narrow", "start", start)
-    if -x.shape[axis] <= first < 0:
+    first = extent_of("narrow", "start", start)
+    if is_symbolic(first):
+        first = operand("narrow", first)
+    elif -x.shape[axis] <= first < 0:
         first += x.shape[axis]
-    return apply_view(OPS["narrow"], x, dim=axis, start=first, length=integer_of("narrow", "length", length))
+    return apply_view(OPS["narrow"], x, dim=axis, start=first, length=extent_of("narrow", "length", length))
 
 
 def select(x: Tensor, dim: int, index: Any) -> Tensor:

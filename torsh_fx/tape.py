@@ -9,7 +9,7 @@ to something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,9 @@ from .rules.applying import check_indices
 from .rules.call import Aval, Call
 from .state import ambient_trace, here, own_trace
 from .tensor import Tensor, from_array
+
+if TYPE_CHECKING:
+    from .artefact import Exported
 
 
 class Entry(NamedTuple):
@@ -72,6 +75,7 @@ class Tape:
         self._tensors: dict[int, Tensor] = {}  # node id -> the tensor that showed it
         self._stops: dict[int, tuple[bool, ...]] = {}  # node id -> operands that were detached
         self._hooks: dict[int, tuple[Node, Hooks]] = {}  # node id -> itself, and hooks of the tensor that showed it
+        self._fn: Callable[..., Any] | None = None  # the function that was recorded
         self._in_tree: Any = None
         self._out_tree: Any = None
         self._trace = ambient_trace()
@@ -175,6 +179,51 @@ class Tape:
         if constants:
             return lambda values, *inputs: self._run(inputs, list(values))
         return lambda *inputs: self._run(inputs, None)
+
+    def export(
+        self,
+        *,
+        vjp_order: int = 0,
+        platforms: Sequence[str] = ("cpu", "cuda", "tpu"),
+        shapes: Any = None,
+        constraints: Sequence[str] = (),
+        constants: bool = False,
+        narrow: bool = False,
+    ) -> Exported:
+        """The tape as a versioned artefact of StableHLO that a process with bare JAX can run.
+
+        Args:
+            vjp_order, platforms, narrow: see ``torsh_fx.export``.
+            shapes, constraints: see there; for these the recorded function is run again, as
+                the tape has the example's extents in it.
+            constants: make the list of constants the first argument; otherwise they are
+                frozen as they are now.
+
+        Returns:
+            An ``Exported``: call it, ``save(path)`` it, or ask what it needs.
+
+        Raises:
+            AutogradError: it drew random numbers, calls back into Python, or cannot do with 32 bits
+                or open extents what was asked.
+            ArgumentValueError: an option makes no sense.
+
+        Gradient: with ``vjp_order``, JAX's of the exported program.
+        Source: ``jax.export``.
+        Example:
+            >>> record(lambda x: (x * x).sum())(tensor([1.0, 2.0])).export()(tensor([3.0, 4.0]))
+            tensor(25.)
+        """
+        from .exporting import export_tape
+
+        return export_tape(
+            self,
+            vjp_order=vjp_order,
+            platforms=platforms,
+            shapes=shapes,
+            constraints=constraints,
+            constants=constants,
+            narrow=narrow,
+        )
 
     def jaxpr(self) -> Any:
         """The tape as a jaxpr: one equation an op, by the op's name.
@@ -409,6 +458,7 @@ class record:
         flat, tree = jax.tree.flatten(example, is_leaf=is_tensor)
         fresh = [_fresh(x) for x in flat]
         tape = Tape()
+        tape._fn = self.fn
         tape._in_tree = jax.tree.structure(jax.tree.unflatten(tree, [0] * len(flat)))
         tape.inputs = [t._node for t in fresh]
         here().open_tape(tape)

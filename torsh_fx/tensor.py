@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from . import executor
+from .alone import check_lone_read, host_of
 from .autocasting import operands_of
 from .dtypes import DType, is_floating
 from .grad_fn import GradFn
 from .graph import Node, Slot, leaf
 from .lru import LRU
+from .meshes import on_automatic_axes
 from .record import is_checked, record
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.call import Aval
@@ -29,7 +32,7 @@ from .rules.op import Row
 from .state import LOCAL, here, no_grad, set_grad_enabled
 from .storage import Cell, View, note_read, note_read_by_trace
 from .traces import is_frozen, note_used, trace_start
-from .trail import ELSEWHERE, Event, Trail, note_placed, placed
+from .trail import ELSEWHERE, Event, Trail, layout, note_placed, placed
 from .views import root_of
 from .writing import write
 
@@ -172,11 +175,16 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Any:
-        """The JAX device that holds the value, or the sharding over several; of a pending value where it will be."""
+        """The JAX device that holds the value, or the sharding over several.
+
+        Of a pending value where it will be, of which on a mesh only the mesh may be known.
+        """
         node = self._node
         value = node.value
         if value is None or isinstance(value, jax.core.Tracer):
             home = node.home
+            if isinstance(home, Mesh):
+                return layout(node) or home
             if home is not None and len(home) == 1:
                 return next(iter(home))
             return config.jax_default_device or jax.devices()[0]
@@ -435,6 +443,8 @@ class Tensor(Methods):
 
     def _host(self) -> np.ndarray[Any, Any]:
         node = self._node
+        if placed and node.value is None:
+            check_lone_read(node)
         value = executor.force(node)
         if isinstance(value, jax.core.Tracer):
             raise AutogradError(
@@ -443,7 +453,7 @@ class Tensor(Methods):
             )
         note_read(self)
         node.exported = value  # NumPy looks at the same memory
-        out = np.asarray(value)
+        out = host_of(value) if placed else np.asarray(value)
         out.flags.writeable = False
         return out
 
@@ -636,6 +646,8 @@ def from_array(value: Any) -> Tensor:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         raise ArgumentTypeError(f"complex numbers are not supported, got {dtype}")
     note_placed(value)
+    if placed:
+        value = on_automatic_axes(value)
     node = leaf(value)
     node.exported = value  # the caller may keep it
     return Tensor(node)

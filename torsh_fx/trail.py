@@ -17,7 +17,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from jax.sharding import NamedSharding
+
 from .graph import Node, is_traced, kind_of, next_serial
+from .meshes import Constraint
 
 new = object.__new__
 
@@ -215,7 +218,7 @@ class Trail:
         value = node.value
         if is_traced(value) or (value is None and not node.given):
             return None
-        key = (node.kind, home(node)) if placed else node.kind
+        key = (node.kind, lies(node)) if placed else node.kind
         event = self.event.after.get(key)
         if event is None:
             event = Event(self.event, key)
@@ -405,7 +408,8 @@ def where(code: int) -> int:
 
 # NOTE [devices]: values that nobody placed go wherever they are used, so nothing is
 # looked at until the first array is bound to a device; from then on operands that
-# are bound to different ones are refused as they are recorded.
+# are bound to different ones are refused as they are recorded, and how an input lies
+# on a mesh is part of a program's key.
 placed: list[bool] = []
 
 
@@ -416,7 +420,7 @@ def note_placed(value: Any) -> None:
 
 
 def home(node: Node) -> Any:
-    """The devices a node's value is bound to, None for wherever."""
+    """The devices a node's value is bound to, as a set, or the mesh of several; None for wherever."""
     if not placed:
         return None
     value = node.value
@@ -424,4 +428,29 @@ def home(node: Node) -> Any:
         return node.home
     if is_traced(value) or not value.committed:
         return None
-    return frozenset(value.sharding.device_set)
+    return home_of(value.sharding)
+
+
+def home_of(sharding: Any) -> Any:
+    """The devices of a sharding as ``home`` names them."""
+    if isinstance(sharding, NamedSharding) and sharding.num_devices > 1:
+        return sharding.mesh
+    return frozenset(sharding.device_set)
+
+
+def layout(node: Node) -> Any:
+    """How a value lies on a mesh of several devices, as far as that is known before it is computed; else None."""
+    value = node.value
+    if value is not None:
+        if is_traced(value) or not value.committed:
+            return None
+        sharding = value.sharding
+        return sharding if isinstance(sharding, NamedSharding) and sharding.num_devices > 1 else None
+    if node.given:
+        return layout(node.real)
+    return node.call.sharding if isinstance(node.call, Constraint) else None
+
+
+def lies(node: Node) -> Any:
+    """What a program's key says of where an input is."""
+    return layout(node) or home(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .graph import Node, Slot
-from .record import kept_home, record
+from .record import kept_home, kept_layout, record
 from .rules import ArgumentTypeError, AutogradError, ShapeMismatchError
 from .rules.op import OPS
 from .state import enable_grad, here
@@ -52,7 +52,9 @@ def write(self: Tensor, source: Tensor, op: str) -> Tensor:
         with enable_grad():  # the graft itself is not a constant
             cell.node = record(OPS["graft"], (old, new), (None, None), {})
     elif placed:
-        cell.node = kept_home(op, old, new, recorder.grad and edge is not None)
+        differentiable = recorder.grad and edge is not None
+        new = kept_home(op, old, new, differentiable)
+        cell.node = new if differentiable else kept_layout(old, new)
     else:
         cell.node = new
     cell.version += 1
