@@ -405,6 +405,8 @@ class Tensor(Methods):
         """
         value = executor.force(self._operand())
         if isinstance(value, jax.core.Tracer):
+            if LOCAL.now.reading is not None:
+                LOCAL.now.reading((self,))
             note_used((self._node,))
         else:
             self._node.exported = value
