@@ -185,7 +185,7 @@ def entered(value: Any) -> Node:
     return node
 
 
-def stage(name: str, fn: Callable[..., Any], spec: Spec) -> Signature:
+def stage(name: str, fn: Callable[..., Any], has_aux: bool, spec: Spec) -> Signature:
     """Trace ``fn`` for arguments of one kind; what it raises comes out."""
     around = spec.around
     given = [x for x in spec.leaves if x.__class__ is Array]
@@ -200,13 +200,19 @@ def stage(name: str, fn: Callable[..., Any], spec: Spec) -> Signature:
                 array = next(arrays)
                 full[k] = array if x.impl is None else jax.random.wrap_key_data(array, impl=x.impl)
         args, kwargs = jax.tree.unflatten(spec.tree, full)
-        flat, tree = jax.tree.flatten(fn(*args, **kwargs), is_leaf=lambda x: isinstance(x, Tensor))
-        found = [_given_back(name, x) for x in flat]
-        told[:] = [tree, [(x, impl) for x, impl in found]]
-        return [x for x, _ in found if x.__class__ is not Static]
+        out = fn(*args, **kwargs)
+        if has_aux and not (isinstance(out, tuple) and len(out) == 2):
+            raise ArgumentTypeError(f"[{name}] with has_aux the function must return (result, aux), got {shown(out)}")
+        flat, tree = jax.tree.flatten(out, is_leaf=_is_leaf)
+        found = [_given_back(x) for x in flat]
+        first = len(jax.tree.leaves(out[0], is_leaf=_is_leaf)) if has_aux else len(flat)
+        n_active = sum(x.__class__ is not Static for x, _ in found[:first])
+        told[:] = [tree, found, n_active]
+        arrays_out = [x for x, _ in found if x.__class__ is not Static]
+        return [*arrays_out[:n_active], *map(jax.lax.stop_gradient, arrays_out[n_active:])]
 
     closed = _traced(name, of_arrays, spec, n_numbers, [x.aval for x in given])
-    out_tree, found = told
+    out_tree, found, n_active = told
     avals = iter(closed.out_avals)
     outs = [x if x.__class__ is Static else Array(_aval(next(avals)), impl) for x, impl in found]
     told.clear()  # holds tracers
@@ -226,8 +232,9 @@ def stage(name: str, fn: Callable[..., Any], spec: Spec) -> Signature:
         operands,
         results,
         inside,
-        lambda: _widened(name, fn, spec).call,
+        lambda: _widened(name, fn, has_aux, spec).call,
         _calls_back(closed.jaxpr),
+        n_active,
     )
     return Signature(call, constants, out_tree, tuple(outs), all(map(_is_tensor, outs)))
 
@@ -256,17 +263,20 @@ def _as_function(closed: Any, n_numbers: int) -> Callable[..., Any]:
     return function
 
 
-def _widened(name: str, fn: Callable[..., Any], spec: Spec) -> Signature:
+def _is_leaf(x: Any) -> bool:
+    return x.__class__ is Tensor
+
+
+def _widened(name: str, fn: Callable[..., Any], has_aux: bool, spec: Spec) -> Signature:
     """The same function of float64; what it closed over it closes over once more."""
     leaves = [
         Array(Aval(x.aval.shape, float64), x.impl) if x.__class__ is Array and is_floating(x.aval.dtype) else x
         for x in spec.leaves
     ]
-    wide = stage(name, fn, spec._replace(leaves=tuple(leaves), around=spec.around._replace(x64=True)))
-    return wide
+    return stage(name, fn, has_aux, spec._replace(leaves=tuple(leaves), around=spec.around._replace(x64=True)))
 
 
-def _given_back(name: str, x: Any) -> tuple[Any, Any]:
+def _given_back(x: Any) -> tuple[Any, Any]:
     """A part of the result as an array, and the implementation of a key; or as it is."""
     if isinstance(x, Tensor):
         x = x.jax()

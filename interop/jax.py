@@ -63,9 +63,10 @@ def _is_leaf(x: Any) -> bool:
 class Lifted:
     """What ``lift`` returns: the function, on Tensors."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], has_aux: bool) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.__wrapped__ = fn
+        self._has_aux = has_aux
         self._name = f"lift({getattr(fn, '__name__', type(fn).__name__)})"
         self._signatures: LRU[Spec, Signature] = LRU(SIGNATURES)
         self._staged = 0
@@ -159,10 +160,10 @@ class Lifted:
     def _signature(self, spec: Spec) -> Signature:
         """The function staged for ``spec``; under a trace, whose axes it may name, anew each time."""
         if ambient_trace() is not None:
-            return stage(self._name, self.__wrapped__, spec)
+            return stage(self._name, self.__wrapped__, self._has_aux, spec)
         found = self._signatures.get(spec)
         if found is None:
-            found = self._signatures[spec] = stage(self._name, self.__wrapped__, spec)
+            found = self._signatures[spec] = stage(self._name, self.__wrapped__, self._has_aux, spec)
             self._staged += 1
             if self._staged == HABIT:
                 warnings.warn(
@@ -212,7 +213,7 @@ def _remember(event: Event, way: Any, known: _Known) -> None:
 _lifted: LRU[Any, Lifted] = LRU(LIFTED)
 
 
-def lift(fn: Callable[..., Any]) -> Callable[..., Any]:
+def lift(fn: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
     """``fn``, any JAX function, as one differentiable op on Tensors.
 
     Args:
@@ -220,6 +221,8 @@ def lift(fn: Callable[..., Any]) -> Callable[..., Any]:
             result; also as decorator.  It is traced once for each kind of arguments, as by
             ``jax.jit``, under the caller's own ``jax_enable_x64`` (64-bit types are on, too,
             if an argument needs them), promotion rules and matmul precision.
+        has_aux: it returns ``(result, aux)``, and ``aux``, such as new batch statistics, is
+            outside the graph.
 
     Returns:
         A function with its arguments.  Tensors, JAX and NumPy arrays and PRNG keys (typed or
@@ -251,13 +254,13 @@ def lift(fn: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(fn):
         raise ArgumentTypeError(f"lift takes a function, got {shown(fn)}")
     if isinstance(fn, Lifted):
-        return fn
+        fn = fn.__wrapped__
     try:
-        found = _lifted.get(fn)
+        found = _lifted.get((fn, bool(has_aux)))
     except TypeError:  # a callable object that cannot be hashed
-        return Lifted(fn)
+        return Lifted(fn, has_aux)
     if found is None:
-        found = _lifted[fn] = Lifted(fn)
+        found = _lifted[fn, bool(has_aux)] = Lifted(fn, has_aux)
     return found
 
 

@@ -35,6 +35,7 @@ class Several:
         around: makes the context in which ``fn`` and its derivatives are traced.
         wide: makes the same call on float64 operands.
         careful: does it run somebody else's Python when it runs?
+        n_active: only as many results, the first, can have a gradient.
     """
 
     foreign = False
@@ -49,9 +50,11 @@ class Several:
         around: Around = contextlib.nullcontext,
         wide: Callable[[], Several] | None = None,
         careful: bool = False,
+        n_active: int | None = None,
     ) -> None:
         self.name, self.fn, self.around, self.careful, self._wide = name, fn, around, careful, wide
         self.avals, self.n, self.outs = tuple(avals), len(avals), tuple(outs)
+        self.n_active = len(self.outs) if n_active is None else n_active
         self.out = Aval((len(self.outs),), _LIST)
         self.picks = tuple([Pick(self, k) for k in range(len(self.outs))])
         self._pullbacks: dict[Any, Several] = {}  # its own: a call that nobody uses any more takes them along
@@ -151,7 +154,7 @@ class Pick:
 
     def active(self, i: int) -> bool:
         """May it have a gradient?"""
-        return is_floating(self.out.dtype)
+        return self.k < self.whole.n_active and is_floating(self.out.dtype)
 
     def residual_keys(self, mask: tuple[bool, ...]) -> tuple[int | str, ...]:
         """Its gradient is handed on as it is."""
