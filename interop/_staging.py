@@ -27,7 +27,7 @@ from ..rules.context import Surroundings
 from ..rules.kinds import shown
 from ..several import Several
 from ..state import here
-from ..tensor import Tensor, result
+from ..tensor import Tensor
 from ..trail import note_placed
 
 LOOKS = (
@@ -51,13 +51,17 @@ class Value:
         (2,)
     """
 
-    def __init__(self, node: Node, impl: Any = None) -> None:
-        self.node, self.impl = node, impl
+    def __init__(self, tensor: Tensor, impl: Any = None) -> None:
+        self.tensor, self.impl = tensor, impl
 
     def jax(self) -> jax.Array:
         """The array, computed now if it was pending."""
-        value = result(self.node).jax()
+        value = self.tensor.jax()
         return value if self.impl is None else jax.random.wrap_key_data(value, impl=self.impl)
+
+    def _reached(self) -> tuple[Tensor, ...]:
+        """What a compiled step must find."""
+        return (self.tensor,)
 
     def __repr__(self) -> str:
         return f"Value({self.jax()!r})"
@@ -147,7 +151,7 @@ class Signature(NamedTuple):
                 flat.append(out.value)
                 continue
             t = next(given)
-            flat.append(t if _is_tensor(out) else Value(t._node, out.impl))
+            flat.append(t if _is_tensor(out) else Value(t, out.impl))
         return jax.tree.unflatten(self.out_tree, flat)
 
 

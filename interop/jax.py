@@ -44,16 +44,11 @@ class _Known(NamedTuple):
     signature: Signature
 
 
-class _Leaf:
-    """An array of JAX's or NumPy's among the arguments."""
-
-    __slots__ = ("impl", "node")
-
-    def __init__(self, x: Any) -> None:
-        if here().capture is not None and not isinstance(x, jax.Array):
-            here().capture.note_array(caller_line().rpartition(":")[0])
-        self.impl = impl_of(x) if is_key(x.dtype) else None
-        self.node = entered(x)
+def _entered(x: Any) -> Node:
+    """A node for an array of JAX's or NumPy's among the arguments."""
+    if here().capture is not None and not isinstance(x, jax.Array):
+        here().capture.note_array(caller_line().rpartition(":")[0])
+    return entered(x)
 
 
 def _is_leaf(x: Any) -> bool:
@@ -93,9 +88,9 @@ class Lifted:
                 code = float
             elif kind is Value or isinstance(x, (jax.Array, np.ndarray, np.generic)):
                 if kind is not Value:
-                    flat[k] = x = _Leaf(x)
+                    flat[k] = x = Value(Tensor(_entered(x)), impl_of(x) if is_key(x.dtype) else None)
                 way.append(x.impl)
-                code = trail.code_of(x.node, None)
+                code = trail.code(x.tensor)
             else:
                 flat[k] = code = static(self._name, x)
             usual = usual and code is not None
@@ -120,7 +115,7 @@ class Lifted:
 
     def _record(self, flat: list[Any], tree: Any, numbers: list[float], way: tuple[Trail, Any] | None) -> Any:
         """The long way, which remembers where it led from the end of ``way``."""
-        operands = [Tensor(x.node) if x.__class__ in (_Leaf, Value) else x for x in flat if _is_array(x)]
+        operands = [x.tensor if x.__class__ is Value else x for x in flat if _is_array(x)]
         given = iter(operands)
         leaves: list[Any] = [
             Array(next(given)._aval, getattr(x, "impl", None)) if _is_array(x) else float if x.__class__ is float else x
@@ -176,7 +171,7 @@ class Lifted:
 
 
 def _is_array(x: Any) -> bool:
-    return x.__class__ in (Tensor, _Leaf, Value)
+    return x.__class__ in (Tensor, Value)
 
 
 def _constants(signature: Signature) -> tuple[Node, ...]:

@@ -304,6 +304,7 @@ class Watch:
         kind = value.__class__
         if _of_library(kind.__module__):
             self._reach(getattr(value, "__wrapped__", None), label)
+            self._reach_all(getattr(value, "_reached", tuple)(), label)  # of a bridge of ours
             state = _state(value)
             if state is not None:
                 self._sources.append((value, state))
