@@ -457,6 +457,12 @@ class Tensor(Methods):
             return host.astype(dtype)
         return host.copy() if copy else host
 
+    @property
+    def __jax_array__(self) -> Any:
+        from .protocols import for_jax
+
+        return for_jax(self)
+
     def item(self) -> Any:
         """The one element as a Python number.
 
