@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -131,14 +132,18 @@ class Spec(NamedTuple):
     grad: bool
 
 
-class Signature(NamedTuple):
-    """A function staged for arguments of one kind."""
+class Signature:
+    """A function staged for arguments of one kind.
 
-    call: Several
-    constants: tuple[Node, ...]
-    out_tree: Any
-    outs: tuple[Any, ...]  # per part of the result an ``Array`` or a ``Static``
-    plain: bool  # all of them Tensors
+    Args:
+        call: what is recorded.
+        constants: the arrays that the function closed over.
+        out_tree, outs: its result, and per part of it an ``Array`` or a ``Static``.
+    """
+
+    def __init__(self, call: Several, constants: tuple[Node, ...], out_tree: Any, outs: Sequence[Any]) -> None:
+        self.call, self.constants, self.out_tree, self.outs = call, constants, out_tree, outs
+        self.plain = all(map(_is_tensor, outs))
 
     def result(self, tensors: Sequence[Tensor]) -> Any:
         """What the function returns, of its arrays."""
@@ -189,9 +194,17 @@ def entered(value: Any) -> Node:
     return node
 
 
-def stage(name: str, fn: Callable[..., Any], has_aux: bool, spec: Spec) -> Signature:
-    """Trace ``fn`` for arguments of one kind; what it raises comes out."""
-    around = spec.around
+class Function(Protocol):
+    """What is staged."""
+
+    name: str
+    fn: Callable[..., Any]
+    has_aux: bool
+
+
+def stage(function: Function, spec: Spec) -> Signature:
+    """Trace a function for arguments of one kind; what it raises comes out."""
+    name, fn, has_aux, around = function.name, function.fn, function.has_aux, spec.around
     given = [x for x in spec.leaves if x.__class__ is Array]
     n_numbers = sum(x is float for x in spec.leaves)
     told: list[Any] = []
@@ -236,11 +249,11 @@ def stage(name: str, fn: Callable[..., Any], has_aux: bool, spec: Spec) -> Signa
         operands,
         results,
         inside,
-        lambda: _widened(name, fn, has_aux, spec).call,
+        _widening(function, spec),
         _calls_back(closed.jaxpr),
         n_active,
     )
-    return Signature(call, constants, out_tree, tuple(outs), all(map(_is_tensor, outs)))
+    return Signature(call, constants, out_tree, outs)
 
 
 def _traced(name: str, of_arrays: Callable[..., Any], spec: Spec, n_numbers: int, avals: list[Aval]) -> Any:
@@ -271,13 +284,25 @@ def _is_leaf(x: Any) -> bool:
     return x.__class__ is Tensor
 
 
-def _widened(name: str, fn: Callable[..., Any], has_aux: bool, spec: Spec) -> Signature:
-    """The same function of float64; what it closed over it closes over once more."""
+def _widening(function: Function, spec: Spec) -> Callable[[], Several]:
+    """What makes the same call of float64; what the function closed over it closes over once more.
+
+    Calls live as long as programs do, so they do not keep the function alive, and all that it holds.
+    """
+    ref = weakref.ref(function)
     leaves = [
         Array(Aval(x.aval.shape, float64), x.impl) if x.__class__ is Array and is_floating(x.aval.dtype) else x
         for x in spec.leaves
     ]
-    return stage(name, fn, has_aux, spec._replace(leaves=tuple(leaves), around=spec.around._replace(x64=True)))
+    wide = spec._replace(leaves=tuple(leaves), around=spec.around._replace(x64=True))
+
+    def widened() -> Several:
+        function = ref()
+        if function is None:
+            raise AutogradError("a lifted function that was recorded is gone, and cannot be computed in float64")
+        return stage(function, wide).call
+
+    return widened
 
 
 def _given_back(x: Any) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,11 +38,11 @@ HABIT = 32  # signatures after which a warning says that something changes each 
 
 
 class _Known(NamedTuple):
-    """What a call recorded from here on; named as in ``Stretch``, which the cache looks at."""
+    """What a call recorded from here on; paths keep neither the function nor its constants alive."""
 
-    events: tuple[Event | None, ...]
+    events: tuple[Event | None, ...]  # named as in ``Stretch``, which the cache looks at
     stretch: Stretch | None  # None: constants come first
-    signature: Signature
+    signature: weakref.ref[Signature]
 
 
 def _entered(x: Any) -> Node:
@@ -60,21 +61,21 @@ class Lifted:
 
     def __init__(self, fn: Callable[..., Any], has_aux: bool) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self.__wrapped__ = fn
-        self._has_aux = has_aux
-        self._name = f"lift({getattr(fn, '__name__', type(fn).__name__)})"
+        self.fn, self.has_aux = fn, has_aux
+        self.name = f"lift({getattr(fn, '__name__', type(fn).__name__)})"
         self._signatures: LRU[Spec, Signature] = LRU(SIGNATURES)
+        self._token = object()  # stands for it in the keys of paths
         self._staged = 0
         self._looks = False  # it looks at its numbers: they are part of the program
 
     def __repr__(self) -> str:
-        return f"<{self._name}>"
+        return f"<{self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, tree = jax.tree.flatten((args, kwargs), is_leaf=_is_leaf)
         recorder = LOCAL.now
         trail = recorder.trail
-        way: list[Any] = [self, recorder.mode, Surroundings.now(), tree]
+        way: list[Any] = [self._token, recorder.mode, Surroundings.now(), tree]
         numbers: list[float] = []
         usual = recorder.mode is not None
         for k, x in enumerate(flat):
@@ -92,7 +93,7 @@ class Lifted:
                 way.append(x.impl)
                 code = trail.code(x.tensor)
             else:
-                flat[k] = code = static(self._name, x)
+                flat[k] = code = static(self.name, x)
             usual = usual and code is not None
             way.append(code)
         if not usual or recorder.trail is not trail or trail.is_full():
@@ -101,17 +102,17 @@ class Lifted:
             found = trail.event.stretches.get(tuple(way))
         except TypeError as error:
             raise ArgumentTypeError(
-                f"[{self._name}] the structure of the arguments cannot be hashed, so calls cannot be told apart: a "
+                f"[{self.name}] the structure of the arguments cannot be hashed, so calls cannot be told apart: a "
                 f"static part of a pytree ({error})"
             ) from error
-        if found is not None and found.stretch is None:
-            way += _codes(trail, found.signature)
-            found = trail.event.stretches.get(tuple(way))
-        if found is None:
+        signature = None if found is None else found.signature()
+        if signature is not None and found.stretch is None:
+            found = trail.event.stretches.get((*way, *_codes(trail, signature)))
+        if signature is None or found is None:
             return self._record(flat, tree, numbers, (trail, tuple(way)))
         if numbers:
             trail.floats[trail.event.n_floats :] = numbers
-        return found.signature.result(found.stretch.take(trail, ()))
+        return signature.result(found.stretch.take(trail, ()))
 
     def _record(self, flat: list[Any], tree: Any, numbers: list[float], way: tuple[Trail, Any] | None) -> Any:
         """The long way, which remembers where it led from the end of ``way``."""
@@ -126,9 +127,9 @@ class Lifted:
             signature = self._signature(spec)
         except LOOKS as error:
             if not numbers:
-                raise looks(self._name, error) from error
+                raise looks(self.name, error) from error
             self._looks = True
-            return self._record([static(self._name, x) if x.__class__ is float else x for x in flat], tree, [], None)
+            return self._record([static(self.name, x) if x.__class__ is float else x for x in flat], tree, [], None)
         operands += [Tensor(n) for n in _constants(signature)]
         nodes = [t._operand() for t in operands]
         edges = [t._current_edge() for t in operands]
@@ -137,7 +138,7 @@ class Lifted:
         usual = way is not None and way[0] is trail
         if usual and signature.constants:
             codes = _codes(trail, signature)
-            _remember(before, way[1], _Known((None,), None, signature))
+            _remember(before, way[1], _Known((None,), None, weakref.ref(signature)))
             way = (trail, (*way[1], *codes))
         before = trail.event
         if numbers:
@@ -155,14 +156,14 @@ class Lifted:
     def _signature(self, spec: Spec) -> Signature:
         """The function staged for ``spec``; under a trace, whose axes it may name, anew each time."""
         if ambient_trace() is not None:
-            return stage(self._name, self.__wrapped__, self._has_aux, spec)
+            return stage(self, spec)
         found = self._signatures.get(spec)
         if found is None:
-            found = self._signatures[spec] = stage(self._name, self.__wrapped__, self._has_aux, spec)
+            found = self._signatures[spec] = stage(self, spec)
             self._staged += 1
             if self._staged == HABIT:
                 warnings.warn(
-                    f"{self._name} was staged for the {HABIT}th time: shapes, structure or static values of its "
+                    f"{self.name} was staged for the {HABIT}th time: shapes, structure or static values of its "
                     "arguments are others each time; put an integer that changes in a Tensor or an array",
                     RuntimeWarning,
                     stacklevel=4,
@@ -196,7 +197,7 @@ def _known(before: Event, trail: Trail, signature: Signature) -> _Known:
     events.reverse()
     n = len(signature.call.outs)
     outs = tuple([(len(events) - n + k, None) for k in range(n)])
-    return _Known(tuple(events), Stretch(tuple(events), (), (), (), outs, True), signature)
+    return _Known(tuple(events), Stretch(tuple(events), (), (), (), outs, True), weakref.ref(signature))
 
 
 def _remember(event: Event, way: Any, known: _Known) -> None:
@@ -249,7 +250,7 @@ def lift(fn: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]
     if not callable(fn):
         raise ArgumentTypeError(f"lift takes a function, got {shown(fn)}")
     if isinstance(fn, Lifted):
-        fn = fn.__wrapped__
+        fn = fn.fn
     try:
         found = _lifted.get((fn, bool(has_aux)))
     except TypeError:  # a callable object that cannot be hashed
