@@ -109,13 +109,18 @@ class Optimizer:
 
     def _moved(self, new: Any, old: Any, known: list[bool]) -> Any:
         """The new state, with what belongs to parameters without gradient as it was."""
+
+        def masked(x: Any) -> bool:
+            return isinstance(x, optax.MaskedNode)
+
         try:
             moves = optax.tree.map_params(
                 self._transform,
-                lambda _, moves: moves,
+                lambda x, moves: x if masked(x) else moves,
                 new,
                 jax.tree.unflatten(self._tree, known),
                 transform_non_params=lambda _: True,
+                is_leaf=masked,
             )
             return jax.tree.map(lambda m, now, before: now if m else before, moves, new, old)
         except Exception as error:  # whatever a transform of somebody's own makes of a placeholder
