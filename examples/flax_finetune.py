@@ -88,7 +88,7 @@ def main() -> None:
     head = (tx.randn(48, 10) * 0.1).requires_grad_()
     bias = tx.zeros(10, requires_grad=True)
 
-    rates = optax.warmup_cosine_decay_schedule(0.0, 3e-3, 20, 300)
+    rates = optax.warmup_cosine_decay_schedule(0.0, 3e-3, 20, 200)
     transform = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rates, weight_decay=1e-3))
     optimizer = Optimizer({"body": params, "head": head, "bias": bias}, transform)
 
@@ -97,9 +97,8 @@ def main() -> None:
             scores = features_of_test(params, rest, x[test]) @ head + bias
             return (scores.argmax(1) == tx.tensor(y[test])).to(tx.float32).mean().item()
 
-    print(f"before: {accuracy():.1%} of the test digits are read right")
     rng, began = np.random.default_rng(0), time.perf_counter()
-    for step in range(300):
+    for step in range(200):
         if step == 2:
             before = tx.stats()
         batch = rng.integers(0, 1400, 64)
@@ -109,15 +108,18 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         if step % 100 == 99:
-            print(f"step {step + 1}: loss {loss.item():.3f}, {1e3 * (time.perf_counter() - began) / step:.1f} ms a step")
+            print(
+                f"step {step + 1}: loss {loss.item():.3f}, {1e3 * (time.perf_counter() - began) / step:.1f} ms a step"
+            )
     after = tx.stats()
     made = after["xla programs compiled"] - before["xla programs compiled"]
-    print(f"after: {accuracy():.1%}; {made} programs were compiled after the second step")
+    right = accuracy()
+    print(f"{right:.1%} of the test digits are read right; {made} programs were compiled after the second step")
 
     # And back: Flax gets its parameters as arrays.
     nnx.update(body, jax.tree.map(lambda t: t.detach().jax(), params, is_leaf=lambda t: isinstance(t, tx.Tensor)))
-    assert made <= 1  # for the losses that were read
-    assert accuracy() > 0.9
+    assert made == 0
+    assert right > 0.9
 
 
 if __name__ == "__main__":

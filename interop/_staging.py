@@ -169,7 +169,7 @@ def _is_tensor(out: Any) -> bool:
 
 def is_key(dtype: Any) -> bool:
     """Is it a dtype of typed PRNG keys?"""
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+    return bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 _impls: dict[Any, Any] = {}

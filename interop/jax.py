@@ -135,11 +135,10 @@ class Lifted:
         edges = [t._current_edge() for t in operands]
         trail = settled_trail(nodes)
         before = trail.event
-        usual = way is not None and way[0] is trail
-        if usual and signature.constants:
-            codes = _codes(trail, signature)
-            _remember(before, way[1], _Known((None,), None, weakref.ref(signature)))
-            way = (trail, (*way[1], *codes))
+        key = way[1] if way is not None and way[0] is trail else None
+        if key is not None and signature.constants:
+            _remember(before, key, _Known((None,), None, weakref.ref(signature)))
+            key = (*key, *_codes(trail, signature))
         before = trail.event
         if numbers:
             number = record_number(numbers_of(len(numbers)), numbers, nodes)
@@ -149,8 +148,8 @@ class Lifted:
             tape.note(whole, operands)
         if whole.traced:
             note_read_by_trace(operands)
-        if usual and here().trail is trail and parts:
-            _remember(before, way[1], _known(before, trail, signature))
+        if key is not None and here().trail is trail and parts:
+            _remember(before, key, _known(before, trail, signature))
         return signature.result([result(n) for n in parts])
 
     def _signature(self, spec: Spec) -> Signature:

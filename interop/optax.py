@@ -156,6 +156,7 @@ class Optimizer:
 
     def _keep(self, state: Any) -> None:
         """Take over a new state: in the memory of the old one, where that is possible."""
+        tree: Any
         old, tree = jax.tree.flatten(self.state, is_leaf=_is_leaf)
         new, new_tree = jax.tree.flatten(state, is_leaf=_is_leaf)
         if tree != new_tree:

@@ -25,7 +25,7 @@ _scalars: LRU[Any, Any] = LRU(1024)  # numbers that are on the device already
 def single(call: Any) -> Callable[..., Any]:
     """The executable of one op: operands and numbers to a value."""
     if call.__class__ is Pick:
-        return call.forward  # type: ignore[no-any-return]
+        return call.forward
     found = _singles.get(call)
     if found is None:
 

@@ -195,7 +195,7 @@ class Tape:
             (1,)
         """
         avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
-        return avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)  # type: ignore[no-any-return]
+        return avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
 
     def replay(self, *inputs: Any, constants: Mapping[int, Any] | None = None) -> Any:
         """Run the tape on new inputs: Tensors in, Tensors out; arrays in, arrays out.
