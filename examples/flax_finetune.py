@@ -18,10 +18,10 @@ import numpy as np
 import optax
 from flax import nnx
 from sklearn.datasets import load_digits
-
-import torsh_fx as tx
 from torsh_fx.interop.jax import lift
 from torsh_fx.interop.optax import Optimizer
+
+import torsh_fx as tx
 from torsh_fx.nn import functional as F
 
 
