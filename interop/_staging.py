@@ -281,7 +281,7 @@ def _as_function(closed: Any, n_numbers: int) -> Callable[..., Any]:
 
 
 def _is_leaf(x: Any) -> bool:
-    return x.__class__ is Tensor
+    return isinstance(x, Tensor)
 
 
 def _widening(function: Function, spec: Spec) -> Callable[[], Several]:

@@ -53,7 +53,7 @@ def _entered(x: Any) -> Node:
 
 
 def _is_leaf(x: Any) -> bool:
-    return x.__class__ is Tensor
+    return isinstance(x, Tensor)
 
 
 class Lifted:
@@ -81,7 +81,7 @@ class Lifted:
         for k, x in enumerate(flat):
             kind = x.__class__
             code: Any
-            if kind is Tensor:
+            if kind is Tensor or isinstance(x, Tensor):
                 at = x._at
                 code = at.code if at.trail is trail else trail.code(x)
             elif kind is float and not self._looks:
@@ -171,7 +171,7 @@ class Lifted:
 
 
 def _is_array(x: Any) -> bool:
-    return x.__class__ in (Tensor, Value)
+    return isinstance(x, (Tensor, Value))
 
 
 def _constants(signature: Signature) -> tuple[Node, ...]:

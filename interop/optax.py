@@ -29,7 +29,7 @@ __all__ = ["Optimizer"]
 
 
 def _is_leaf(x: Any) -> bool:
-    return x.__class__ is Tensor
+    return isinstance(x, Tensor)
 
 
 class Optimizer:
@@ -165,7 +165,7 @@ class Optimizer:
         same = True
         for k, (a, b) in enumerate(zip(old, new, strict=True)):
             x, y = (v.tensor if v.__class__ is Value else v for v in (a, b))
-            if a.__class__ is b.__class__ and x.__class__ is Tensor and x._aval == y._aval:
+            if a.__class__ is b.__class__ and isinstance(x, Tensor) and x._aval == y._aval:
                 write(x, y, "Optimizer.step")
                 new[k] = a
             else:

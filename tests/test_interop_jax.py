@@ -548,6 +548,20 @@ class TestKeysAndDtypes:
         assert (n.jax(), n.jax().dtype) == (7, np.uint32)
 
 
+class Parameter(tx.Tensor):
+    """A subclass, as models have them."""
+
+
+def test_subclasses_of_tensor():
+    w = tx.tensor(W).as_subclass(Parameter).requires_grad_()
+    for _ in range(2):
+        w.grad = None
+        y = lift(lambda p: p["w"] * 2)({"w": w})
+        assert type(y) is tx.Tensor
+        y.sum().backward()
+        assert w.grad.tolist() == [2.0, 2.0]
+
+
 class TestRefused:
     def test_captured_tensors_that_require_grad(self):
         w = tx.tensor(W, requires_grad=True)

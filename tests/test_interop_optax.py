@@ -298,6 +298,17 @@ class TestParameters:
         opt.step()
         assert one.tolist() == [0.0, 0.0]
 
+    def test_subclasses_of_tensor(self):
+        class Parameter(tx.Tensor):
+            pass
+
+        w = tx.ones(2).as_subclass(Parameter).requires_grad_()
+        opt = Optimizer([w], optax.sgd(1.0, momentum=0.9))
+        w.sum().backward()
+        opt.step()
+        assert type(w) is Parameter
+        assert w.tolist() == [0.0, 0.0]
+
     def test_names_are_those_of_masks_and_state(self):
         w = tx.ones(2, requires_grad=True)
         opt = Optimizer([("layer.w", w)], optax.sgd(0.1, momentum=0.9))
