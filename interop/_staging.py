@@ -202,8 +202,11 @@ class Function(Protocol):
     has_aux: bool
 
 
-def stage(function: Function, spec: Spec) -> Signature:
-    """Trace a function for arguments of one kind; what it raises comes out."""
+def stage(function: Function, spec: Spec, examples: Sequence[Any] | None = None) -> Signature:
+    """Trace a function for arguments of one kind; what it raises comes out.
+
+    ``examples``, tracers among them, say along which manual axes of a mesh an operand varies.
+    """
     name, fn, has_aux, around = function.name, function.fn, function.has_aux, spec.around
     given = [x for x in spec.leaves if x.__class__ is Array]
     n_numbers = sum(x is float for x in spec.leaves)
@@ -228,20 +231,21 @@ def stage(function: Function, spec: Spec) -> Signature:
         arrays_out = [x for x, _ in found if x.__class__ is not Static]
         return [*arrays_out[:n_active], *map(jax.lax.stop_gradient, arrays_out[n_active:])]
 
-    closed = _traced(name, of_arrays, spec, n_numbers, [x.aval for x in given])
+    avals = [x.aval for x in given]
+    closed = _traced(name, of_arrays, spec, n_numbers, avals, examples)
     out_tree, found, n_active = told
-    avals = iter(closed.out_avals)
-    outs = [x if x.__class__ is Static else Array(_aval(next(avals)), impl) for x, impl in found]
+    made = iter(closed.out_avals)
+    outs = [x if x.__class__ is Static else Array(_aval(next(made)), impl) for x, impl in found]
     told.clear()  # holds tracers
     results = [x.aval for x in outs if x.__class__ is Array]
     for aval in results:
         _check_result(name, aval)
     constants = tuple([entered(jnp.asarray(c) if np.isscalar(c) else c) for c in closed.consts])
     numbers = (Aval((n_numbers,), float64),) if n_numbers else ()
-    operands = (*numbers, *(x.aval for x in given), *(n.aval for n in constants))
+    operands = (*numbers, *avals, *(n.aval for n in constants))
 
     def inside() -> contextlib.AbstractContextManager[None]:
-        return around.entered(x.aval for x in given)
+        return around.entered(avals)
 
     call = Several(
         name,
@@ -256,10 +260,17 @@ def stage(function: Function, spec: Spec) -> Signature:
     return Signature(call, constants, out_tree, outs)
 
 
-def _traced(name: str, of_arrays: Callable[..., Any], spec: Spec, n_numbers: int, avals: list[Aval]) -> Any:
+def _traced(
+    name: str,
+    of_arrays: Callable[..., Any],
+    spec: Spec,
+    n_numbers: int,
+    avals: list[Aval],
+    examples: Sequence[Any] | None,
+) -> Any:
     with spec.around.entered(avals), _nothing_lost(name):
         number = jax.ShapeDtypeStruct((), jnp.asarray(0.0).dtype, weak_type=True)
-        arrays = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        arrays = examples or [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
         return jax.make_jaxpr(of_arrays)(*[number] * n_numbers, *arrays)
 
 

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..executor import force
 from ..graph import Node, caller_line, leaf
 from ..known import MOST, Stretch
 from ..lru import LRU
 from ..record import record_number, record_several, settled_trail
 from ..rules import ArgumentTypeError
+from ..rules.applying import vary_alike
 from ..rules.context import Surroundings
 from ..rules.kinds import shown
 from ..state import LOCAL, ambient_trace, here, own_trace
@@ -124,7 +126,7 @@ class Lifted:
         ]
         spec = Spec(tree, tuple(leaves), Surroundings.now(), here().grad)
         try:
-            signature = self._signature(spec)
+            signature = self._signature(spec, operands)
         except LOOKS as error:
             if not numbers:
                 raise looks(self.name, error) from error
@@ -152,10 +154,12 @@ class Lifted:
             _remember(before, key, _known(before, trail, signature))
         return signature.result([result(n) for n in parts])
 
-    def _signature(self, spec: Spec) -> Signature:
+    def _signature(self, spec: Spec, operands: list[Tensor]) -> Signature:
         """The function staged for ``spec``; under a trace, whose axes it may name, anew each time."""
         if ambient_trace() is not None:
-            return stage(self, spec)
+            nodes = [t._operand() for t in operands]
+            traced = any(n.traced for n in nodes)
+            return stage(self, spec, vary_alike([force(n) for n in nodes]) if traced else None)
         found = self._signatures.get(spec)
         if found is None:
             found = self._signatures[spec] = stage(self, spec)

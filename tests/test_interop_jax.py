@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from torsh_fx.interop.jax import LIFTED, Value, lift, lower
 from torsh_fx.rules import ArgumentTypeError, AutogradError
 
 import torsh_fx as tx
+from torsh_fx.program import Program
 
 
 def is_tensor(x: Any) -> bool:
@@ -270,6 +272,25 @@ class TestOwnDerivatives:
         lift(rnn)(w, xs).backward()
         assert_close(w.grad.numpy(), jax.grad(rnn)(W, xs))
 
+    def test_a_forward_is_computed_once_for_value_and_gradient(self, monkeypatch: pytest.MonkeyPatch):
+        def rnn(w: Any, xs: Any) -> Any:
+            return jax.lax.scan(lambda h, x: (jnp.tanh(h @ w + x),) * 2, xs[0], xs)[1].sum()
+
+        w, xs = tx.tensor(np.eye(3, dtype=np.float32), requires_grad=True), tx.tensor(X)
+        texts: list[str] = []
+        run = Program.run
+
+        def look(program: Program, trail: Any, box: list[Any], traced: bool) -> bool:
+            assert not program.donated
+            texts.append(program.segments[0].function.lower([], trail.arrays, None, None).as_text())
+            return run(program, trail, box, traced)
+
+        monkeypatch.setattr(Program, "run", look)
+        y = lift(rnn)(w, xs)
+        y.backward()
+        assert [t.count("stablehlo.while") for t in texts] == [2]
+        assert_close(w.grad.numpy(), jax.grad(rnn)(np.eye(3, dtype=np.float32), X))
+
     def test_no_derivative_is_an_error(self):
         def host(x: Any) -> Any:
             return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((2,), np.float32), x)
@@ -280,6 +301,55 @@ class TestOwnDerivatives:
         with pytest.raises(ValueError, match="JVP"):
             y.sum().backward()
         assert w.grad is None
+
+
+class TestManyDevices:
+    """``shard_map`` inside a lifted function, and a lifted function inside ``shard_map``."""
+
+    mesh = property(lambda _: jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Auto,)))
+
+    def arrays(self) -> tuple[Any, Any]:
+        w, x = RNG.standard_normal((3, 2)), RNG.standard_normal((8, 3))
+        places = [jax.sharding.NamedSharding(self.mesh, s) for s in (P(), P("d"))]
+        return tuple(jax.device_put(a.astype(np.float32), s) for a, s in zip((w, x), places, strict=True))
+
+    def test_a_region_on_the_tape(self):
+        def local(w: Any, x: Any) -> Any:
+            return jax.lax.psum(jnp.tanh(x @ w).sum(), "d")
+
+        fn = jax.shard_map(local, mesh=self.mesh, in_specs=(P(), P("d")), out_specs=P())
+        w, x = self.arrays()
+        t = tx.as_tensor(w).requires_grad_()
+        for _ in range(2):
+            t.grad = None
+            lift(fn)(t, tx.as_tensor(x)).backward()
+            assert_close(t.grad.numpy(), jax.grad(lambda w: jnp.tanh(x @ w).sum())(w))
+
+    def test_in_a_region(self):
+        def inner(w: Any, x: Any) -> Any:
+            return jnp.tanh(x @ w).sum() * jax.lax.axis_index("d")
+
+        def region(inner: Any) -> Any:
+            def local(w: Any, x: Any) -> Any:
+                return jax.lax.psum(inner(w, x), "d")
+
+            return jax.shard_map(local, mesh=self.mesh, in_specs=(P(), P("d")), out_specs=P())
+
+        def lifted(w: Any, x: Any) -> Any:
+            return lift(inner)(tx.as_tensor(w), tx.as_tensor(x)).jax()
+
+        w, x = self.arrays()
+        assert_close(region(lifted)(w, x), region(inner)(w, x))
+        assert_close(jax.grad(region(lifted))(w, x), jax.grad(region(inner))(w, x))
+
+    def test_named_axes_of_a_vmap(self):
+        def fn(x: Any) -> Any:
+            return x / jax.lax.psum(1, "batch") + jax.lax.pmean(x, "batch")
+
+        for n in (2, 4):  # the extent is a number in what was traced
+            xs = RNG.standard_normal((n, 3)).astype(np.float32)
+            got = tx.vmap(lift(fn), axis_name="batch")(tx.tensor(xs))
+            assert_close(got.numpy(), jax.vmap(fn, axis_name="batch")(xs))
 
 
 class TestModels:

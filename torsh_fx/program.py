@@ -454,7 +454,23 @@ def forget_segments() -> None:
     opbyop.forget()
 
 
+def _pulled_later(canonical: tuple[Any, ...]) -> dict[int, int]:
+    """Steps with several results, and the step that is their pullback there."""
+    first: dict[Any, int] = {}
+    found: dict[int, int] = {}
+    for k, (call, operands, _) in enumerate(canonical):
+        if call.__class__ is Several:
+            if call.of is not None:
+                at = first.get((call.of[0], operands[: call.of[0].n]))
+                if at is not None:
+                    found.setdefault(at, k)
+            first.setdefault((call, operands), k)
+    return found
+
+
 def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...], donated: int) -> Any:
+    later = _pulled_later(canonical)
+
     def program(over: list[Any], given: list[Any], floats: Any, ints: Any) -> list[Any]:
         arrays = [*over, *given]
         values: list[Any] = []
@@ -464,8 +480,16 @@ def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...], donated: i
                 return (floats if ref[0] == "f" else ints)[ref[1]]
             return arrays[~ref] if ref < 0 else values[ref]
 
-        for call, operands, numbers in canonical:
-            values.append(call.forward(*map(fetch, operands), *map(fetch, numbers)))
+        pulls: dict[int, Any] = {}
+        for k, (call, operands, numbers) in enumerate(canonical):
+            if k in pulls:
+                values.append(pulls.pop(k)(*map(fetch, operands[call.of[0].n :])))
+            elif k in later:  # computed once for both, though XLA might not see it (a scan is another with residuals)
+                _, given, wanted = canonical[later[k]][0].of
+                outs, pulls[later[k]] = call.with_pullback(given, wanted, *map(fetch, operands))
+                values.append(outs)
+            else:
+                values.append(call.forward(*map(fetch, operands), *map(fetch, numbers)))
         return [fetch(w) for w in writes]
 
     return program

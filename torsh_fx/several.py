@@ -18,6 +18,7 @@ import numpy as np
 
 from .dtypes import is_floating
 from .graph import batched
+from .rules.applying import vary_alike
 from .rules.call import Aval
 
 _LIST = np.dtype(object)
@@ -56,6 +57,7 @@ class Several:
         self.avals, self.n, self.outs = tuple(avals), len(avals), tuple(outs)
         self.n_active = len(self.outs) if n_active is None else n_active
         self.out = Aval((len(self.outs),), _LIST)
+        self.of: tuple[Several, tuple[int, ...], tuple[int, ...]] | None = None  # whose pullback it is
         self.picks = tuple([Pick(self, k) for k in range(len(self.outs))])
         self._pullbacks: dict[Any, Several] = {}  # its own: a call that nobody uses any more takes them along
 
@@ -68,7 +70,7 @@ class Several:
     def forward(self, *args: Any) -> list[Any]:
         """All results."""
         with self.around():
-            return list(self.fn(*args))
+            return list(self.fn(*vary_alike(args)))
 
     def missing(self) -> str | None:
         return None
@@ -97,25 +99,36 @@ class Several:
                 None if self._wide is None else lambda: self.widened().pullback(given, wanted, batch),
                 self.careful,
             )
+            found.of = (self, given, wanted) if batch is None else None
         return found
 
+    def with_pullback(self, given: tuple[int, ...], wanted: tuple[int, ...], *args: Any) -> tuple[list[Any], Any]:
+        """All results and, as a function, what ``pullback`` is of: the forward is then computed once for both."""
+        with self.around():
+            pull, outs = self._pulled(given, wanted, args)
+
+        def gradients(*gs: Any) -> list[Any]:
+            with self.around():
+                return list(pull(list(gs)))
+
+        return outs, gradients
+
+    def _pulled(self, given: tuple[int, ...], wanted: tuple[int, ...], args: Sequence[Any]) -> tuple[Any, list[Any]]:
+        def of_wanted(*moving: Any) -> tuple[list[Any], list[Any]]:
+            full = list(args)
+            for i, x in zip(wanted, moving, strict=True):
+                full[i] = x
+            outs = list(self.fn(*vary_alike(full)))
+            return [outs[k] for k in given], outs  # those not given have no cotangent, not one of zeros
+
+        _, pull, outs = jax.vjp(of_wanted, *(args[i] for i in wanted), has_aux=True)
+        return pull, outs
+
     def _gradients(self, given: tuple[int, ...], wanted: tuple[int, ...], batch: int | None) -> Callable[..., Any]:
-        fn, n = self.fn, self.n
-
         def gradients(*args: Any) -> list[Any]:
-            def of_wanted(*moving: Any) -> list[Any]:
-                full = list(args[:n])
-                for i, x in zip(wanted, moving, strict=True):
-                    full[i] = x
-                outs = fn(*full)
-                return [outs[k] for k in given]  # the others have no cotangent, not one of zeros
-
-            def rule(gs: list[Any]) -> list[Any]:
-                return list(pull(gs))
-
-            pull = jax.vjp(of_wanted, *(args[i] for i in wanted))[1]
-            gs = list(args[n:])
-            return rule(gs) if batch is None else jax.vmap(rule)(gs)
+            pull, _ = self._pulled(given, wanted, args[: self.n])
+            gs = list(args[self.n :])
+            return list(pull(gs) if batch is None else jax.vmap(pull)(gs))
 
         return gradients
 
