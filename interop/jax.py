@@ -73,6 +73,9 @@ class Lifted:
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
+    def __reduce__(self) -> Any:
+        return _lifted_again, (self.fn, self.has_aux)  # a copy stages for itself
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, tree = jax.tree.flatten((args, kwargs), is_leaf=_is_leaf)
         recorder = LOCAL.now
@@ -261,6 +264,10 @@ def lift(fn: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]
     if found is None:
         found = _lifted[fn, bool(has_aux)] = Lifted(fn, has_aux)
     return found
+
+
+def _lifted_again(fn: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
+    return lift(fn, has_aux=has_aux)
 
 
 def lower(tape: Tape) -> jax.stages.Lowered:

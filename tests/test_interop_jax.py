@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import operator
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -220,6 +222,116 @@ class TestGradients:
         w = tx.tensor(W, requires_grad=True)
         tx.checkpoint(lambda w: tx.exp(mixed(w * 2)))(w).backward()
         assert_close(w.grad.numpy(), jax.grad(lambda v: jnp.exp(plain(v * 2)))(jnp.asarray(W)))
+
+
+class TestRobustness:
+    """What recorded ops must do, lifted ones do as well."""
+
+    def grads_of(self, w: Any) -> Any:
+        got = w.grad.numpy()
+        w.grad = None
+        return got
+
+    def test_read_and_differentiated_by_another_thread(self):
+        w = tx.tensor(W, requires_grad=True)
+        a, b = lift(two)(w, W)
+        got: list[Any] = []
+
+        def other() -> None:
+            got.append(b.item())
+            (a.sum() + b).backward()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert got == [pytest.approx((W**3).sum(), rel=1e-5)]
+        assert_close(a.detach().numpy(), np.sin(W) * W)
+        assert_close(self.grads_of(w), np.cos(W) * W + 3 * W**2)
+
+    def test_intermediate_gradients(self):
+        w = tx.tensor(W, requires_grad=True)
+        h = w * 2
+        a, b = lift(two)(h, np.ones(2, np.float32))
+        of_h, of_a, of_b = tx.autograd.grad(a.sum() * b, [h, a, b], retain_graph=True)
+        expected = jax.grad(lambda h: (lambda a, b: a.sum() * b)(*two(h, np.ones(2, np.float32))))(2 * W)
+        assert_close(of_h.numpy(), expected)
+        assert_close(of_a.numpy(), np.full(2, ((2 * W) ** 3).sum()))
+        assert_close(of_b.numpy(), np.sin(2 * W).sum())
+        a.retain_grad()
+        (a * a).sum().backward()
+        assert_close(a.grad.numpy(), 2 * np.sin(2 * W))
+
+    def test_hooks_of_the_op_see_the_gradients_of_all_results(self):
+        w, seen = tx.tensor(W, requires_grad=True), []
+        a, b = lift(two)(w, np.ones(2, np.float32))
+        (op, _), *_ = a.grad_fn.next_functions
+        assert op.name() == b.grad_fn.next_functions[0][0].name() == "lift(two)"
+        op.register_prehook(lambda gs: seen.append([None if g is None else g.tolist() for g in gs]))
+        op.register_hook(lambda of_operands, gs: (of_operands[0] * 2, None))
+        (b * 3).backward(retain_graph=True)
+        assert_close(self.grads_of(w), 18 * W**2)
+        (a.sum() + b).backward()
+        assert_close(self.grads_of(w), 2 * (np.cos(W) + 3 * W**2))
+        assert seen == [[None, 3.0], [[1.0, 1.0], 1.0]]
+
+    def test_a_long_program(self):
+        w, fn = tx.tensor(W, requires_grad=True), lift(lambda x: (jnp.tanh(x) * 1.01, x))
+
+        def chain(x: Any, cell: Any) -> Any:
+            for _ in range(600):
+                x = cell(x)
+            return x.sum()
+
+        for read in (False, True):
+            y = chain(w, lambda x: fn(x)[0])
+            if read:
+                y.item()
+            y.backward()
+            expected = jax.grad(lambda x: jax.lax.fori_loop(0, 600, lambda _, x: jnp.tanh(x) * 1.01, x).sum())(W)
+            assert_close(self.grads_of(w), expected, 1e-3)
+
+    def test_after_a_program_that_failed(self):
+        def fails(x: Any) -> Any:
+            raise RuntimeError("on purpose")
+
+        w = tx.tensor(W, requires_grad=True)
+        bad = lift(lambda x: jax.pure_callback(fails, jax.ShapeDtypeStruct((2,), np.float32), x))(tx.ones(2))
+        a, b = lift(two)(w, np.ones(2, np.float32))
+        with pytest.raises(tx.rules.TorshError, match="on purpose"):
+            bad.numpy()
+        assert_close(a.detach().numpy(), np.sin(W))
+        picked = a[tx.tensor([5]) + 0]
+        with pytest.raises(IndexError):
+            picked.sum().backward()
+        assert w.grad is None
+        b.backward()
+        assert_close(self.grads_of(w), 3 * W**2)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_random_programs(self, seed: int):
+        rng = np.random.default_rng(seed)
+        kinds = rng.integers(0, 5, 7)
+
+        def run(x: Any, fn: Any, read: bool) -> Any:
+            total = 0.0
+            for kind in kinds:
+                if kind == 0:
+                    a, b = fn(x, jnp.ones(2, jnp.float32))
+                    x = a + b * 0.1
+                elif kind == 1:
+                    x = fn(x, jnp.full(2, 0.5, jnp.float32))[0]
+                elif kind == 2:
+                    x = x * 1.25
+                elif kind == 3:
+                    total = total + fn(x, x)[1]
+                elif read:
+                    assert np.isfinite(x.sum().item())
+            return x.sum() + total
+
+        t = tx.tensor(W, requires_grad=True)
+        for read in (False, True, False):
+            run(t, lift(two), read).backward()
+            assert_close(self.grads_of(t), jax.grad(lambda x: run(x, two, False))(W), 1e-4)
 
 
 class TestOwnDerivatives:
@@ -558,6 +670,7 @@ class TestPrograms:
         holder = Holder()
         assert lift(holder.apply) is lift(holder.apply)
         assert lift(Holder().apply) is not lift(holder.apply)
+        assert copy.deepcopy(lift(model)) is lift(model)
 
 
 class TestKeysAndDtypes:

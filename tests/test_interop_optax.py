@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import functools
 import gc
 import importlib
@@ -341,6 +342,16 @@ class TestParameters:
         assert kept.tolist() == [0.0, 0.0]
         opt.zero_grad()
         assert w.grad is None
+
+    def test_copies_go_their_own_way(self):
+        training = Training(optax.adam(0.1))
+        training.step(tx.tensor(XS[0]))
+        twin = copy.deepcopy(training)
+        before = training.values()
+        twin.step(tx.tensor(XS[1]))
+        assert_close(training.values(), before)
+        training.step(tx.tensor(XS[1]))
+        assert_close(training.values(), twin.values())
 
     def test_what_update_takes_besides(self):
         w = tx.ones(2, requires_grad=True)
