@@ -12,10 +12,11 @@ from . import executor, hooking, saving
 from .engine import Plan, discover, leading_to, propagate
 from .graph import Node, Slot, add_nodes, leaf, pull
 from .hooking import hooked, settled
-from .joint import Vertex, joined
-from .record import constant, finish
+from .joint import Vertex
+from .record import constant, finish, picked
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.kinds import shown
+from .several import Pick, Several, joined
 from .state import ambient_trace, here, no_grad, set_grad_enabled
 from .tensor import Tensor, result
 from .traces import trace_start
@@ -429,7 +430,11 @@ def _emit(
     def pulled(node: Any, edges: Sequence[Any], g: Any) -> list[Any]:
         if isinstance(node, Vertex):
             return node.pulled(g, edges, differentiable)
+        if node.call.__class__ is Pick:
+            return [None if edge is None else {node.call.k: g} for edge in edges]
         read = saving.unpacked(node) if hooks else None
+        if node.call.__class__ is Several:
+            return _pulled_several(node, edges, g, batch, read, differentiable)
         parts: list[Node | None] = []
         for i, edge in enumerate(edges):
             part = None if edge is None else pull(node, i, g, batch, read)
@@ -446,6 +451,27 @@ def _emit(
         seeds = [(v, _start(v, seed)) for v, seed in starts]
         found = propagate(walk, seeds, emit, lambda a, b: joined(a, b, plus))
     return {**found, **caught}, retained
+
+
+def _pulled_several(
+    node: Node, edges: Sequence[Any], gradients: dict[int, Node], batch: int | None, read: Any, differentiable: bool
+) -> list[Node | None]:
+    """``pulled`` for an op with several results, see NOTE [several]."""
+    given = sorted(k for k, g in gradients.items() if g is not None)
+    wanted = [i for i, edge in enumerate(edges) if edge is not None]
+    call = node.call.pullback(tuple(given), tuple(wanted), batch)
+    gs = [gradients[k] for k in given]
+    inputs = node.inputs if read is None else [read[i] for i in range(node.call.n)]
+    whole = Node(call, (*inputs, *gs), (), call.out)
+    if differentiable:
+        own = node.edges or (None,) * node.call.n
+        second = (*own, *(g if g.differentiable else None for g in gs))
+        active = tuple(e if call.active(i) else None for i, e in enumerate(second))
+        whole.edges = active if any(e is not None for e in active) else ()
+    parts: list[Node | None] = [None] * len(edges)
+    for i, part in zip(wanted, picked(finish(whole)), strict=True):
+        parts[i] = part
+    return parts
 
 
 def _pull_edges(node: Node, part: Node, g: Node) -> tuple[Any, ...]:

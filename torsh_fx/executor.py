@@ -23,6 +23,7 @@ from .program import Program, build, forget_segments
 from .programs import CACHE
 from .regions import bring_back, missing, outermost, spans
 from .running import launch, lost, shielded
+from .several import Several
 from .state import ambient_trace, here
 from .stats import counts
 from .traces import note_origins
@@ -254,8 +255,8 @@ def _run_elsewhere(wanted: Sequence[Node]) -> None:
         _run(trail, None, "a read")
     with _lock:
         for node in originals:
-            if node.value is not None:
-                continue  # its own thread was faster
+            if node.value is not None or node.call.__class__ is Several:
+                continue  # its own thread was faster, or it is a list, which nobody but its program sees
             node.value = copies[id(node)].value
             if node.trail is None or node.trail.over:  # else its thread still goes by where it is on that trail
                 node.serial, node.trail = node.serial, None

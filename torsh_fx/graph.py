@@ -196,12 +196,14 @@ class Node:
         return tuple(edge is not None for edge in self.edges)
 
     def as_results(self, g: Any) -> tuple[Any, ...]:
-        """The gradients of its results, of which an op has one."""
-        return (g,)
+        """The gradients of its results, of which most ops have one."""
+        return tuple([g.get(k) for k in range(len(self.call.outs))]) if g.__class__ is dict else (g,)
 
     def from_results(self, gradients: Sequence[Any]) -> Any:
         """The gradient of the vertex, from those of its results."""
-        return gradients[0]
+        if not hasattr(getattr(self, "call", None), "outs"):
+            return gradients[0]
+        return {k: g for k, g in enumerate(gradients) if g is not None}
 
 
 _new: Any = object.__new__

@@ -135,12 +135,3 @@ class Refused(Vertex):
 def refusing(t: Tensor, edges: Sequence[Any], why: str) -> Tensor:
     """The value of ``t``, which cannot be differentiated any further."""
     return Tensor(t._node, Refused(t._aval, edges, why))
-
-
-def joined(a: Any, b: Any, add: Callable[[Any, Any], Any]) -> Any:
-    """The sum of two gradients of one vertex: nodes, dicts of them, or None for nothing."""
-    if a is None or b is None:
-        return b if a is None else a
-    if not isinstance(a, dict):
-        return add(a, b)
-    return {**a, **b, **{k: joined(a[k], b[k], add) for k in a.keys() & b.keys()}}

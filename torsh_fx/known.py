@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .dtypes import get_default_dtype
 from .graph import Node
+from .rules.call import Call
 from .rules.op import Row
 from .state import LOCAL
 from .tensor import Tensor, as_view, take
@@ -158,7 +159,7 @@ def _since(before: Event, trail: Trail, result: Any, args: tuple[Any, ...]) -> S
     around: dict[Any, Any] = {get_default_dtype: get_default_dtype()}
     while event is not before:
         call = event.call
-        if call is None or len(events) == LONGEST or call.op.bounds_fn is not None:
+        if not isinstance(call, Call) or len(events) == LONGEST or call.op.bounds_fn is not None:
             return None
         around.update((read, read()) for read in call.op.context.values())
         events.append(event)

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .lru import LRU
+from .several import Pick
 from .state import ambient_trace
 from .stats import counts
 from .steps import Step, last_reads
@@ -23,6 +24,8 @@ _scalars: LRU[Any, Any] = LRU(1024)  # numbers that are on the device already
 
 def single(call: Any) -> Callable[..., Any]:
     """The executable of one op: operands and numbers to a value."""
+    if call.__class__ is Pick:
+        return call.forward
     found = _singles.get(call)
     if found is None:
 

@@ -25,6 +25,7 @@ from .lru import LRU
 from .meshes import constraint
 from .regions import Again
 from .rules import AutogradError
+from .several import Pick, Several, joined
 from .stats import counts
 from .steps import Step, append, last_reads
 from .trail import layout, placed, where
@@ -186,7 +187,7 @@ def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
     steps = _reachable(steps, outputs)
     room = [trail.nodes[p].aval for p in kept]
     room += [leaf.aval for leaf in back.plan().leaves] if back is not None else []
-    careful = any(step.call.name.startswith("custom") for step in steps)
+    careful = any(step.call.name.startswith("custom") or getattr(step.call, "careful", False) for step in steps)
     one = whole and len(steps) <= WHOLE
     donated: tuple[int, ...] = ()
     fixed = not one or careful or bool(flags)
@@ -232,12 +233,30 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         assert found is not None, "every value that a rule reads is on the trail or was entered"
         return int(found)
 
-    def emit(node: Node, g: int) -> list[int | None]:
+    def emit_several(node: Node, gradients: dict[int, int]) -> list[int | None]:
+        place = node.code >> 1 if node.trail is trail else None
+        given = sorted(gradients)
+        edges = plan.edges(node)
+        wanted = [i for i, edge in enumerate(edges) if edge is not None]
+        gs = [gradients[k] for k in given]
+        reads = [again.read(place, at(n), gs[0]) for n in node.inputs]
+        call = node.call.pullback(tuple(given), tuple(wanted))
+        whole = append(steps, call, (*reads, *(again.tied.get(g, g) for g in gs)), ())
+        parts: list[int | None] = [None] * len(edges)
+        for i, pick in zip(wanted, call.picks, strict=True):
+            parts[i] = append(steps, pick, (whole,), ())
+        return parts
+
+    def emit(node: Node, g: Any) -> list[Any]:
+        if node.call.__class__ is Pick:
+            return [None if edge is None else {node.call.k: g} for edge in plan.edges(node)]
+        if node.call.__class__ is Several:
+            return emit_several(node, g)
         own = node.trail is trail
         runtime = _numbers(events[node.code >> 1].numbers) if own else back.numbers[id(node)]
         place = node.code >> 1 if own else None
         runtime = tuple([again.read(place, r, g) if isinstance(r, int) else r for r in runtime])
-        parts: list[int | None] = []
+        parts: list[Any] = []
         for i, edge in enumerate(plan.edges(node)):
             if edge is None:
                 parts.append(None)
@@ -257,10 +276,10 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
     def add(a: int, b: int) -> int:
         return append(steps, add_call(aval_at[a]), (a, b), ())
 
-    def emit_known(node: Node, g: int) -> list[int | None]:
+    def emit_known(node: Node, g: Any) -> list[Any]:
         parts = emit(node, g)
         for edge, part in zip(plan.edges(node), parts, strict=True):
-            if part is not None:
+            if part is not None and not isinstance(part, dict):
                 aval_at[part] = avals[id(edge)]
         return parts
 
@@ -274,7 +293,7 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         seed = at(given) if given is not None else append(steps, ones_of(root.aval), (), ())
         aval_at[seed] = root.aval
         seeds.append((root, seed))
-    found = propagate(plan, seeds, emit_known, add_known)
+    found = propagate(plan, seeds, emit_known, lambda a, b: joined(a, b, add_known))
     gradients = []
     lying = _layouts(trail, events) if placed else {}
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
@@ -465,7 +484,23 @@ def forget_segments() -> None:
     opbyop.forget()
 
 
+def _pulled_later(canonical: tuple[Any, ...]) -> dict[int, int]:
+    """Steps with several results, and the step that is their pullback there."""
+    first: dict[Any, int] = {}
+    found: dict[int, int] = {}
+    for k, (call, operands, _) in enumerate(canonical):
+        if call.__class__ is Several:
+            if call.of is not None:
+                at = first.get((call.of[0], operands[: call.of[0].n]))
+                if at is not None:
+                    found.setdefault(at, k)
+            first.setdefault((call, operands), k)
+    return found
+
+
 def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...], donated: int) -> Any:
+    later = _pulled_later(canonical)
+
     def program(over: list[Any], given: list[Any], floats: Any, ints: Any) -> list[Any]:
         arrays = [*over, *given]
         values: list[Any] = []
@@ -475,8 +510,16 @@ def _interpreter(canonical: tuple[Any, ...], writes: tuple[int, ...], donated: i
                 return (floats if ref[0] == "f" else ints)[ref[1]]
             return arrays[~ref] if ref < 0 else values[ref]
 
-        for call, operands, numbers in canonical:
-            values.append(call.forward(*map(fetch, operands), *map(fetch, numbers)))
+        pulls: dict[int, Any] = {}
+        for k, (call, operands, numbers) in enumerate(canonical):
+            if k in pulls:
+                values.append(pulls.pop(k)(*map(fetch, operands[call.of[0].n :])))
+            elif k in later:  # computed once for both, though XLA might not see it (a scan is another with residuals)
+                _, given, wanted = canonical[later[k]][0].of
+                outs, pulls[later[k]] = call.with_pullback(given, wanted, *map(fetch, operands))
+                values.append(outs)
+            else:
+                values.append(call.forward(*map(fetch, operands), *map(fetch, numbers)))
         return [fetch(w) for w in writes]
 
     return program

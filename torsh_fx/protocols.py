@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from . import arithmetic, creation, reducing, shaping
 from .rules import ArgumentTypeError, AutogradError
 from .rules.kinds import shown
+from .state import here
 from .tensor import Tensor, apply_view
 
 
@@ -145,3 +147,39 @@ def _unpickled(
         out.grad = creation.tensor(grad)
     vars(out).update(extras)
     return out
+
+
+# -- JAX's functions ---------------------------------------------------------------------
+
+
+def for_jax(self: Tensor) -> Any:
+    """``__jax_array__``: the value for a ``jax.numpy`` or ``jax.lax`` function, where no gradient is lost by that.
+
+    NOTE [jax_array]: JAX also asks for it where an array stands left of a Tensor, as in
+    ``array + t``, and would then never ask the Tensor, which keeps gradient, tape and the
+    pending program.  So there it is not found.  Functions of ``jax.numpy`` that are jitted
+    take a Tensor apart before they ask: whether it required grad nobody can tell then.
+    """
+    if sys._getframe(2).f_code.co_filename.endswith("array_methods.py"):
+        raise AttributeError("__jax_array__")
+
+    def value() -> Any:
+        if self._node.traced:
+            raise AutogradError(
+                "a JAX function was given a Tensor inside jax.jit (many of jax.numpy are jitted) or another trace, "
+                "where it may be lost that it requires grad: give it t.jax(), or use "
+                "torsh_fx.interop.jax.lift(function), which keeps the gradient"
+            )
+        if here().tapes:
+            raise AutogradError(
+                "a JAX function was given a Tensor while a tape records, which would hold its result as a constant: "
+                "use torsh_fx.interop.jax.lift(function)"
+            )
+        if self.requires_grad and here().grad:
+            raise AutogradError(
+                "a JAX function was given a Tensor that requires grad, and its gradient would be lost: detach() it, or "
+                "use torsh_fx.interop.jax.lift(function), which keeps the gradient"
+            )
+        return self.jax()
+
+    return value

@@ -26,6 +26,7 @@ from .rules.call import Aval
 from .rules.context import config
 from .rules.kinds import is_symbolic
 from .rules.op import Row
+from .several import Pick, Several
 from .state import here
 from .traces import note_used
 from .trail import CAP, home, home_of, layout, placed
@@ -61,7 +62,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
         node = Node(call, tuple(operands), values, call.out, kept)
         node.home, node.guard = place, guard
         return finish(node)
-    trail = _trail_for((*operands, *nodes))
+    trail = settled_trail((*operands, *nodes))
     codes = tuple([trail.code_of(n, e) for n, e in zip(operands, edges, strict=True)])
     for n in nodes:
         trail.code_of(n, None)
@@ -70,7 +71,7 @@ def record(row: Row, operands: Sequence[Node], edges: Sequence[Edge], params: di
     return _settle(node, guard)
 
 
-def _trail_for(nodes: Sequence[Node]) -> Any:
+def settled_trail(nodes: Sequence[Node]) -> Any:
     """This thread's trail, once everything an op reads is on it or has a value."""
     recorder = here()
     if recorder.trail.is_full() and recorder.capture is None and recorder.attempt is None:
@@ -193,13 +194,53 @@ def finish(node: Node) -> Node:
         return node
     if placed and node.home is None:
         node.home = _one_home(node.call.name, operands)
-    executor.adopt(_trail_for(operands), node)
+    executor.adopt(settled_trail(operands), node)
     return _settle(node, node.guard)
 
 
 def _is_open(aval: Aval) -> bool:
     """Has it an extent that an export leaves open?  Its values are known inside that trace alone."""
     return any(map(is_symbolic, aval.shape))
+
+
+def record_several(call: Several, operands: Sequence[Node], edges: Sequence[Edge]) -> tuple[Node, list[Node]]:
+    """A node for the results of ``call``, and one for each; see NOTE [several] in ``several``."""
+    recorder = here()
+    mask = tuple([recorder.grad and e is not None and call.active(i) for i, e in enumerate(edges)])
+    place = _one_home(call.name, operands) if placed else None
+    whole: Node
+    if any(n.traced for n in operands):
+        kept = tuple([e if m else None for e, m in zip(edges, mask, strict=True)]) if any(mask) else NO_EDGES
+        whole = Node(call, tuple(operands), (), call.out, kept)
+        whole.home = place
+        return whole, picked(finish(whole))
+    trail = settled_trail(operands)
+    codes: Any = tuple([trail.code_of(n, e) for n, e in zip(operands, edges, strict=True)])
+    whole = _settle(trail.extend(call, codes, (), mask, place, None), None)
+    return whole, picked(whole)
+
+
+def record_number(call: Any, numbers: Sequence[float], beside: Sequence[Node]) -> Node:
+    """A node for several Python floats, beside other operands of an op."""
+    if any(n.traced for n in beside):
+        return constant(np.array(numbers, np.float64))
+    return _settle(here().trail.extend(call, (), tuple(numbers), (), None, None), None)
+
+
+def picked(whole: Node) -> list[Node]:
+    """A node for each result in the list that ``whole`` is."""
+    return [_picked(whole, pick) for pick in whole.call.picks]
+
+
+def _picked(whole: Node, pick: Pick) -> Node:
+    active = whole.differentiable and pick.active(0)
+    recorder = here()
+    if whole.value is None:  # on the trail, as nothing was run meanwhile
+        return _settle(recorder.trail.extend(pick, (whole.code,), (), (active,), whole.home, None), None)
+    node = Node(pick, (whole,), (), pick.out, (whole,) if active else NO_EDGES, whole.value[pick.k])
+    for tape in recorder.tapes:
+        tape.add(node)
+    return node
 
 
 def compute_now(node: Node) -> None:

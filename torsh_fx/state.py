@@ -42,6 +42,7 @@ class Recorder:
         "own_trace",
         "own_traces",
         "packing",
+        "reading",
         "tapes",
         "trail",
     )
@@ -58,6 +59,7 @@ class Recorder:
         self.capture: Any = None  # of a compiled step: ops are recorded, nothing is computed
         self.forward = False  # in the forward of a Function, whose derivative is another's business
         self.own_traces: list[Any] = []  # traces that our transforms opened, to be used once
+        self.reading: Any = None  # who wants to know which Tensors a traced function reads
         self.own_trace = 0  # depth of traces we opened ourselves and know to be fresh
         self._set_mode()
 

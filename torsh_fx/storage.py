@@ -54,6 +54,8 @@ def note_read(t: Tensor) -> None:
 
 def note_read_by_trace(tensors: Sequence[Tensor]) -> None:
     """Freeze tensors from outside, and the bases of views, that a staged program has read."""
+    if here().reading is not None:
+        here().reading(tensors)
     if here().capture is not None:
         for t in tensors:
             here().capture.note_read(t)

@@ -25,6 +25,7 @@ from .reached import tensors_of
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, ShapeMismatchError
 from .rules.applying import check_indices
 from .rules.call import Aval, Call
+from .several import Pick, Several
 from .state import ambient_trace, here, own_trace
 from .tensor import Tensor, from_array
 
@@ -232,10 +233,18 @@ class Tape:
             >>> len(record(lambda x: (x * 2).exp())(tensor([0.0])).jaxpr().eqns)
             2
         """
-        avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
-        args = avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
         with jax.enable_x64(True), own_trace():
-            return jax.make_jaxpr(self.as_jax())(*args)
+            return jax.make_jaxpr(self.as_jax())(*self.examples())
+
+    def examples(self) -> Sequence[Any]:
+        """Shapes and dtypes of the inputs, in the structure of the recorded call.
+
+        Example:
+            >>> record(lambda x: x * 2)(tensor([0.0])).examples()[0].shape
+            (1,)
+        """
+        avals = [jax.ShapeDtypeStruct(n.aval.shape, n.aval.dtype) for n in self.inputs]
+        return avals if self._in_tree is None else jax.tree.unflatten(self._in_tree, avals)
 
     def replay(self, *inputs: Any, constants: Mapping[int, Any] | None = None) -> Any:
         """Run the tape on new inputs: Tensors in, Tensors out; arrays in, arrays out.
@@ -377,6 +386,8 @@ def widened(call: Any) -> Any:
         return call
     if call.foreign:
         raise AutogradError(f"[{call!r}] the result of a transform holds values and cannot be computed in float64")
+    if isinstance(call, (Several, Pick)):
+        return call.widened()
     if isinstance(call, Pullback):
         return pullback(widened(call.call), call.i, call.batch)
     avals = tuple(Aval(a.shape, float64 if is_floating(a.dtype) else a.dtype) for a in call.avals)

@@ -413,6 +413,8 @@ class Tensor(Methods):
         """
         value = executor.force(self._operand())
         if isinstance(value, jax.core.Tracer):
+            if LOCAL.now.reading is not None:
+                LOCAL.now.reading((self,))
             note_used((self._node,))
         else:
             self._node.exported = value
@@ -464,6 +466,12 @@ class Tensor(Methods):
                 raise ArgumentValueError(f"{host.dtype} cannot become {np.dtype(dtype)} without a copy")
             return host.astype(dtype)
         return host.copy() if copy else host
+
+    @property
+    def __jax_array__(self) -> Any:
+        from .protocols import for_jax
+
+        return for_jax(self)
 
     def item(self) -> Any:
         """The one element as a Python number.
