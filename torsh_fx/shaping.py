@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
+
 from .arithmetic import cast, operand
-from .dtypes import promote_types
+from .dtypes import float64, is_floating, promote_types
 from .known import quick
+from .record import record_several
 from .rules import ArgumentTypeError, ArgumentValueError, OutOfRangeError
+from .rules.call import Aval
 from .rules.kinds import axes_of, axis_of, extent_of, integer_of, is_symbolic
 from .rules.op import OPS
-from .tensor import Tensor, apply, apply_view
+from .several import Several
+from .state import here
+from .storage import note_read_by_trace
+from .tensor import Tensor, apply, apply_view, as_view, result
 from .views import reshapes
 
 _RESHAPE, _PERMUTE, _EXPAND = OPS["reshape"], OPS["permute"], OPS["expand"]
@@ -292,11 +300,41 @@ def split(x: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor,
         sections = [integer_of("split", "a section", s) for s in split_size_or_sections]
         if sum(sections) != extent or any(s < 0 for s in sections):
             raise ArgumentValueError(f"[split] sections {sections} must add up to extent {extent} of axis {axis}")
+    if len(sections) > 1 and x._node.traced:
+        return _split_by_jax(x, axis, tuple(sections))
     out, start = [], 0
     for length in sections:
         out.append(apply_view(OPS["slab"], x, dim=axis, start=start, length=length))
         start += length
     return tuple(out)
+
+
+def _split_by_jax(x: Tensor, axis: int, sections: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """All slices of a traced tensor as one op: its gradient is one concatenation, not a padded array a slice.
+
+    (A 64-step LSTM whose gates are chunked takes 3.3 times as long with the latter.)
+    """
+    _, nodes = record_several(_splitting(x._aval, axis, sections), [x._operand()], [x._current_edge()])
+    note_read_by_trace((x,))
+    out, start = [], 0
+    for node, length in zip(nodes, sections, strict=True):
+        for tape in here().tapes:
+            tape.note(node, (x,))
+        out.append(as_view(result(node), OPS["slab"], x, {"dim": axis, "start": start, "length": length}))
+        start += length
+    return tuple(out)
+
+
+@functools.lru_cache(1024)
+def _splitting(aval: Aval, axis: int, sections: tuple[int, ...]) -> Several:
+    outs = [Aval((*aval.shape[:axis], length, *aval.shape[axis + 1 :]), aval.dtype) for length in sections]
+    return Several(
+        "split",
+        lambda v: list(jax.lax.split(v, sections, axis)),
+        (aval,),
+        outs,
+        wide=lambda: _splitting(aval._replace(dtype=float64) if is_floating(aval.dtype) else aval, axis, sections),
+    )
 
 
 @quick
