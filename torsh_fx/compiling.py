@@ -108,7 +108,7 @@ def _operands(plan: Plan, found: Any) -> Any:
     cells = plan.cells.copy()
     for k, c in plan.late:
         cells[k] = found.late[c]
-    nodes = [c.node for c in cells]
+    nodes = [c.node for c in cells if c is not None]
     executor.run([n for n in nodes if n.value is None])
     return plan.in_order(nodes, [n.value for n in nodes], plan.ints)
 

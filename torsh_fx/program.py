@@ -28,7 +28,7 @@ from .rules import AutogradError
 from .several import Pick, Several, joined
 from .stats import counts
 from .steps import Step, append, last_reads
-from .trail import layout, placed, where
+from .trail import layouts, placed, where
 
 WHOLE = 1500  # up to here XLA sees all of it and fuses best
 SPARED = 1 << 28  # bytes that a first run may take more for not writing over anything
@@ -295,7 +295,7 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
         seeds.append((root, seed))
     found = propagate(plan, seeds, emit_known, lambda a, b: joined(a, b, add_known))
     gradients = []
-    lying = _layouts(trail, events) if placed else {}
+    lying = layouts(trail, events) if placed else {}
     for leaf, known in zip(plan.leaves, back.existing, strict=True):
         g = found[id(leaf)]
         if known is not None:
@@ -304,18 +304,6 @@ def _expand(trail: Any, events: Sequence[Any], back: Any, steps: list[Step]) -> 
             g = append(steps, constraint(leaf.aval, lying[id(leaf)]), (g,), ())
         gradients.append(g)
     return gradients
-
-
-def _layouts(trail: Any, events: Sequence[Any]) -> dict[int, Any]:
-    """How the values of leaves that the trail reads lie on their mesh."""
-    found: dict[int, Any] = {}
-    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=False) if takes}:
-        edge = trail.edge_at(code)
-        if edge.is_leaf and id(edge) not in found:
-            lying = layout(trail.node_at(code))
-            if lying is not None:
-                found[id(edge)] = lying
-    return found
 
 
 def _reachable(steps: list[Step], outputs: Sequence[int]) -> list[Step]:

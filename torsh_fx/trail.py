@@ -14,6 +14,7 @@ number of the k-th input or a place, and of the number of its edge, 0 for none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -454,3 +455,15 @@ def layout(node: Node) -> Any:
 def lies(node: Node) -> Any:
     """What a program's key says of where an input is."""
     return layout(node) or home(node)
+
+
+def layouts(trail: Trail, events: Sequence[Event]) -> dict[int, Any]:
+    """How the values of leaves that the trail reads lie on their mesh."""
+    found: dict[int, Any] = {}
+    for code in {code for e in events for code, takes in zip(e.codes, e.mask, strict=False) if takes}:
+        edge = trail.edge_at(code)
+        if edge.is_leaf and id(edge) not in found:
+            lying = layout(trail.node_at(code))
+            if lying is not None:
+                found[id(edge)] = lying
+    return found
