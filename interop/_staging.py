@@ -232,15 +232,15 @@ def stage(function: Function, spec: Spec, examples: Sequence[Any] | None = None)
         return [*arrays_out[:n_active], *map(jax.lax.stop_gradient, arrays_out[n_active:])]
 
     avals = [x.aval for x in given]
-    closed = _traced(name, of_arrays, spec, n_numbers, avals, examples)
+    jaxpr, closed_over = _traced(name, of_arrays, spec, n_numbers, avals, examples)
     out_tree, found, n_active = told
-    made = iter(closed.out_avals)
+    made = iter(jaxpr.out_avals)
     outs = [x if x.__class__ is Static else Array(_aval(next(made)), impl) for x, impl in found]
     told.clear()  # holds tracers
     results = [x.aval for x in outs if x.__class__ is Array]
     for aval in results:
         _check_result(name, aval)
-    constants = tuple([entered(jnp.asarray(c) if np.isscalar(c) else c) for c in closed.consts])
+    constants = tuple([entered(c) for c in closed_over])
     numbers = (Aval((n_numbers,), float64),) if n_numbers else ()
     operands = (*numbers, *avals, *(n.aval for n in constants))
 
@@ -249,12 +249,12 @@ def stage(function: Function, spec: Spec, examples: Sequence[Any] | None = None)
 
     call = Several(
         name,
-        jax.jit(_as_function(closed, n_numbers)),
+        jax.jit(_as_function(jaxpr, n_numbers, closed_over)),
         operands,
         results,
         inside,
         _widening(function, spec),
-        _calls_back(closed.jaxpr),
+        _calls_back(jaxpr.jaxpr),
         n_active,
     )
     return Signature(call, constants, out_tree, outs)
@@ -267,26 +267,33 @@ def _traced(
     n_numbers: int,
     avals: list[Aval],
     examples: Sequence[Any] | None,
-) -> Any:
+) -> tuple[Any, list[Any]]:
+    """The jaxpr, which takes what the function closed over as its last arguments, and that."""
     with spec.around.entered(avals), _nothing_lost(name):
         number = jax.ShapeDtypeStruct((), jnp.asarray(0.0).dtype, weak_type=True)
-        arrays = examples or [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-        return jax.make_jaxpr(of_arrays)(*[number] * n_numbers, *arrays)
+        given = [*[number] * n_numbers, *(examples or [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals])]
+        closed = jax.make_jaxpr(of_arrays)(*given)
+        constants = [c if isinstance(c, jax.Array) else jnp.asarray(c) for c in closed.consts]
+        if not constants:
+            return closed, constants
+
+        def of_all(*args: Any) -> Any:
+            return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, args[len(given) :]))(*args[: len(given)])
+
+        return jax.make_jaxpr(of_all)(*given, *constants), constants
 
 
-def _as_function(closed: Any, n_numbers: int) -> Callable[..., Any]:
+def _as_function(closed: Any, n_numbers: int, constants: Sequence[Any]) -> Callable[..., Any]:
     """Numbers in one array if there are any, arrays, constants -> results."""
-    jaxpr, n_constants = closed.jaxpr, len(closed.consts)
-    dtypes = [v.aval.dtype for v in jaxpr.invars[:n_numbers]]
-    keys = {k: impl_of(c) for k, c in enumerate(closed.consts) if is_key(c.dtype)}
+    dtypes = [v.aval.dtype for v in closed.jaxpr.invars[:n_numbers]]
+    known = [(k - len(constants), c.dtype, impl_of(c) if is_key(c.dtype) else None) for k, c in enumerate(constants)]
 
     def function(*args: Any) -> Any:
-        end = len(args) - n_constants
         numbers = [args[0][k].astype(d) for k, d in enumerate(dtypes)]
-        constants = list(args[end:])
-        for k, impl in keys.items():
-            constants[k] = jax.random.wrap_key_data(constants[k], impl=impl)
-        return jaxpr_as_fun(ClosedJaxpr(jaxpr, constants))(*numbers, *args[bool(dtypes) : end])
+        rest = list(args[bool(dtypes) :])
+        for k, dtype, impl in known:  # in a replay in float64 they come as that
+            rest[k] = rest[k].astype(dtype) if impl is None else jax.random.wrap_key_data(rest[k], impl=impl)
+        return jaxpr_as_fun(closed)(*numbers, *rest)
 
     return function
 

@@ -658,6 +658,10 @@ class TestPrograms:
         assert count(lambda: [step() for _ in range(4)])["misses"] == 0
         tape = tx.record(lambda w: fn(w))(tx.tensor(W))
         assert len(tape.constants) == 1
+        assert tx.crosscheck(lambda w: lift(lambda w: jax.jit(jnp.tanh)(w * big))(w), tx.tensor(W), torch=False).ok
+        key = jax.random.key(1)
+        drawn = lift(lambda w: w * jax.random.normal(key, (2,)))(w)
+        assert_close(drawn.detach().numpy(), W * jax.random.normal(key, (2,)))
 
     def test_lifting_again_finds_the_same(self):
         assert lift(model) is lift(model) is lift(lift(model))
