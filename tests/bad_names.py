@@ -102,6 +102,7 @@ ROWS: list[Row] = [
     ("broadcast_tensors: text", lambda w: tx.broadcast_tensors(w.x, "a"), TYPE, "broadcast_tensors.*str"),
     ("atleast_1d: text", lambda w: tx.atleast_1d("a"), TYPE, "atleast_1d.*str"),
     ("atleast_2d: None", lambda w: tx.atleast_2d(None), TYPE, "atleast_2d.*NoneType"),
+    ("as_subclass: no class", lambda w: w.x.as_subclass(int), TYPE, "as_subclass.*subclass of Tensor.*int"),
     ("atleast_3d: list", lambda w: tx.atleast_3d([1.0]), TYPE, "atleast_3d.*float"),
     # Python's and NumPy's
     ("in: text", lambda w: "a" in w.x, TYPE, "in a Tensor.*'a'"),
