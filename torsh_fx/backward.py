@@ -160,7 +160,7 @@ def _enter_earlier(
     trail: Trail, plan: Plan, numbers: dict[int, tuple[Any, ...]]
 ) -> tuple[tuple[Any, ...], dict[int, int]]:
     """What backward needs of vertices that earlier runs left behind; their part of the program's key, and places."""
-    if all(v.trail is trail for v in plan.order):
+    if {v.trail for v in plan.order} <= {trail}:  # no generator: a Ctrl-C that meets one as it closes is lost
         return (), {}
     executor.bring_back_residuals(trail, plan)
     place = {id(v): k for k, v in enumerate(plan.order)}
