@@ -21,12 +21,12 @@ import numpy as np
 
 from ..dlpack import copied
 from ..dtypes import ALL, bfloat16
+from ..files import write_whole
 from ..graph import leaf
 from ..lift import is_tensor
 from ..rules import ArgumentTypeError, ArgumentValueError
 from ..rules.kinds import shown
 from ..tensor import Tensor, from_array
-from ._atomic import write_whole
 from ._extras import needed
 from ._matching import check_names, check_values, refuse, write_all
 

@@ -7,17 +7,16 @@ the rest, so a process without this package loads the file as it stands.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import json
 import os
-import tempfile
 from typing import Any
 
 import jax
 from jax import export as jax_export
 
+from .files import write_whole
 from .lift import is_tensor
 from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
 from .rules.kinds import shown
@@ -82,18 +81,7 @@ class Exported:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``serialize()`` to a file, all of it or nothing: what was there stays until the new one is whole."""
-        data, target = self.serialize(), os.path.abspath(os.fspath(path))
-        handle, name = tempfile.mkstemp(dir=os.path.dirname(target), prefix=os.path.basename(target) + ".")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        write_whole(os.fspath(path), self.serialize())
 
 
 def load_export(source: str | os.PathLike[str] | bytes) -> Exported:
