@@ -14,7 +14,7 @@ from ..dlpack import copied
 from ..dtypes import as_dtype, get_default_dtype, is_floating
 from ..lift import Inside, is_tensor, refuse_on_tape
 from ..lru import LRU
-from ..rules import ArgumentTypeError
+from ..rules import ArgumentTypeError, AutogradError
 from ..rules.context import Surroundings
 from ..rules.kinds import shown
 from ..state import here
@@ -41,10 +41,11 @@ def as_torch(fn: Callable[..., Any], *, arrays: bool = False) -> Callable[..., A
         ArgumentTypeError: ``fn`` is no function; later, an argument that is a Tensor, an array or
             not hashable, or of a dtype there is no Tensor of.
         AutogradError: when it is called, ``fn`` uses a Tensor from outside that requires grad, or reads
-            a value; in backward, an op has no derivative.
+            a value; in backward, an op has no derivative, or ``is_grads_batched`` is asked for.
 
     Gradient: that of ``fn`` by its explicit VJPs, of any order; ``torch.func.vmap``,
-        ``jvp`` and ``grad`` apply.  Integers and booleans have none.
+        ``jvp`` and ``grad`` apply.  Integers and booleans have none.  What ``fn`` closes over
+        is a constant, with the value it had when ``fn`` was traced: pass what changes.
     Source: ``jax.vjp``, ``torch.autograd.Function``.
     Example:
         >>> square = as_torch(lambda x: (x * x).sum())
@@ -216,10 +217,18 @@ def _transformed() -> bool:
 def _to_jax(tensors: Arrays) -> list[Any]:
     """Copies, since PyTorch goes on writing; those of the host as NumPy arrays, which a compiled call takes fastest."""
     plain = [t.device.type == "cpu" and t.layout == torch.strided for t in tensors]
-    return [
-        np.array(to_host(t), order="C") if p else copied("as_torch", t.detach())
-        for t, p in zip(tensors, plain, strict=True)
-    ]
+    try:
+        return [
+            np.array(to_host(t), order="C") if p else copied("as_torch", t.detach())
+            for t, p in zip(tensors, plain, strict=True)
+        ]
+    except RuntimeError as error:
+        if "Batching rule not implemented" not in str(error):
+            raise
+        raise AutogradError(
+            "[as_torch] is_grads_batched and vectorize go by PyTorch's old vmap, which takes only PyTorch's own ops; "
+            "use torch.func.vmap, torch.func.jacrev or torch.func.hessian"
+        ) from error
 
 
 def _to_torch(arrays: Arrays, tensors: Arrays) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arithmetic import cast
 from ..creation import as_tensor, zeros
-from ..dtypes import DType, float32, int64, is_floating, promote_types
+from ..dtypes import DType, float32, float64, int64, is_floating, promote_types
 from ..executor import force
 from ..lift import is_tensor
 from ..lru import LRU
@@ -207,7 +207,7 @@ class _Signature:
             if at:
                 dtype = functools.reduce(promote_types, [self.outs[k][1] for k in at]) if floating else int64
                 size = sum(_size(self.outs[k]) for k in at)
-                run = functools.partial(self._run, tuple(at), torch_dtype(dtype))
+                run = functools.partial(self._run, tuple(at), dtype)
                 self.hosts[floating] = _Host(name, run, (n_in, self.wide), (size, dtype))
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
@@ -227,22 +227,27 @@ class _Signature:
         results = iter(found)
         return jax.tree.unflatten(self.tree, [next(results) if x is None else x for x in self.leaves])
 
-    def _run(self, at: tuple[int, ...], dtype: Any, vector: Any, *others: Any) -> Any:
+    def _run(self, at: tuple[int, ...], dtype: DType, vector: Any, *others: Any) -> Any:
         """In PyTorch: the results ``at`` as one vector."""
+        all_wide = vector.dtype is torch.float64 and self.wide != float64
+
+        def as_run(d: DType) -> DType:
+            return float64 if all_wide and is_floating(d) else d
+
         split = iter(vector.split([_size(self.avals[k]) for k in self.floats]))
         rest = iter(others)
         tensors = []
         for k, (shape, d) in enumerate(self.avals):
-            x = next(split).reshape(shape).to(torch_dtype(d)) if k in self.floats else next(rest)
+            x = next(split).reshape(shape).to(torch_dtype(as_run(d))) if k in self.floats else next(rest)
             tensors.append(x if k < self.own.stop else x.clone())  # arguments may be written to
         results = [x for x in jax.tree.leaves(self.called(tensors)) if isinstance(x, torch.Tensor)]
         got = [(tuple(x.shape), dtype_of(x.dtype, self.name)) for x in results]
-        if got != self.outs:
+        if got != self.outs and (not all_wide or [shape for shape, _ in got] != [shape for shape, _ in self.outs]):
             raise TorshError(
                 f"[{self.name}] results have other shapes or dtypes than for earlier operands of the same shapes: "
                 f"{_listed(got)}, not {_listed(self.outs)}"
             )
-        return torch.cat([results[k].reshape(-1).to(dtype) for k in at])
+        return torch.cat([results[k].reshape(-1).to(torch_dtype(as_run(dtype))) for k in at])
 
     # -- what it returns ---------------------------------------------------------------
 
@@ -278,7 +283,7 @@ class _Signature:
         if any(x._version != v for x, v in zip(own, before, strict=True)):
             raise AutogradError(
                 f"[{self.name}] it writes to a buffer, which an op of a program must not: a module that keeps "
-                "statistics, as a batch norm does in training, needs eval()"
+                "statistics, as a batch norm does in training, must be in eval() when it is lifted"
             )
         _refuse_captured(self.name, [x for x in jax.tree.leaves(out) if isinstance(x, torch.Tensor)], inputs)
         return out
@@ -318,11 +323,14 @@ class _Host:
         self.name, self.run, self.source, self.target = name, run, source, target
 
         def call(*operands: Any) -> Any:
+            dtype = target[1]
+            if operands[0].dtype == float64 != source[1] and is_floating(dtype):
+                dtype = float64  # a replay in float64: PyTorch computes in it, too
             with jax.enable_x64(True):
                 on_host = functools.partial(self._on_host, [x.dtype for x in operands])
-                shape = jax.eval_shape(_halves, jax.ShapeDtypeStruct((target[0],), target[1]))
+                shape = jax.eval_shape(_halves, jax.ShapeDtypeStruct((target[0],), dtype))
                 found = jax.pure_callback(on_host, shape, *map(_halves, operands), vmap_method="sequential")
-                return found if found.dtype == target[1] else jax.lax.bitcast_convert_type(found, target[1])
+                return found if found.dtype == dtype else jax.lax.bitcast_convert_type(found, dtype)
 
         self.call = call
         if is_floating(target[1]):
@@ -393,7 +401,8 @@ class _Host:
             out = self.run(*map(of_host, given))
         if not torch.equal(before, torch.random.get_rng_state()):
             torch.random.set_rng_state(before)
-            raise TorshError(f"[{self.name}] it draws random numbers, and its backward would draw others: eval() it")
+            raise TorshError(f"[{self.name}] it draws random numbers, and its backward would draw others: lift it "
+                "again after eval(), or draw them outside and pass them")
         host = to_host(out)
         return host.view(np.uint32).reshape(*host.shape, 2) if host.dtype.itemsize == 8 else host
 

@@ -43,7 +43,7 @@ class Value:
     """What a lifted function returned that is no Tensor, as PRNG keys and unsigned integers are.
 
     It is computed with everything else, and lifted functions take it as an argument;
-    ``jax()`` is its value for other JAX code.
+    ``jax()`` is its value for transforms and other JAX code.
 
     Example:
         >>> from torsh_fx.interop.jax import lift

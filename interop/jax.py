@@ -8,6 +8,7 @@ of the step around it.
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 import weakref
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from ..graph import Node, caller_line, leaf
 from ..known import MOST, Stretch
 from ..lru import LRU
 from ..record import record_number, record_several, settled_trail
-from ..rules import ArgumentTypeError
+from ..rules import ArgumentTypeError, AutogradError
 from ..rules.applying import vary_alike
 from ..rules.context import Surroundings
 from ..rules.kinds import shown
@@ -35,7 +36,6 @@ from ._staging import LOOKS, Array, Signature, Spec, Value, entered, impl_of, is
 __all__ = ["Value", "lift", "lower"]
 
 SIGNATURES = 64  # of one function
-LIFTED = 256  # functions that are known when they are lifted again
 HABIT = 32  # signatures after which a warning says that something changes each time
 
 
@@ -58,29 +58,82 @@ def _is_leaf(x: Any) -> bool:
     return isinstance(x, Tensor)
 
 
+class Staged:
+    """What is known of a function; a function that can be referred to weakly is not kept alive by it."""
+
+    def __init__(self, fn: Callable[..., Any], has_aux: bool) -> None:
+        self.name = f"lift({getattr(fn, '__name__', type(fn).__name__)})"
+        self.has_aux = has_aux
+        self._fn = _reference(fn)
+        self.signatures: LRU[Spec, Signature] = LRU(SIGNATURES)
+        self.token = object()  # stands for it in the keys of paths
+        self.staged = 0
+        self.looks = False  # it looks at its numbers: they are part of the program
+        self.handle: weakref.ref[Lifted] | None = None  # what ``lift`` returned, as long as somebody has it
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function."""
+        fn = self._fn()
+        if fn is None:
+            raise AutogradError(f"[{self.name}] the lifted function is gone, and cannot be staged once more")
+        return fn
+
+
+def _reference(fn: Callable[..., Any]) -> Callable[[], Callable[..., Any] | None]:
+    try:
+        return weakref.WeakMethod(fn) if isinstance(fn, types.MethodType) else weakref.ref(fn)
+    except TypeError:
+        return lambda: fn
+
+
+# NOTE [known functions]: ``lift(f)`` in a loop finds what it knew, as long as f lives.  Nothing here holds f: neither
+# the entry, which goes with it, nor what was staged.  Equal objects are not the same function.
+_known_functions: dict[int, tuple[weakref.ref[Any], dict[Any, Staged]]] = {}
+
+
+def _staged(fn: Callable[..., Any], has_aux: bool) -> Staged:
+    """What is known of ``fn``; of a method of an object, with the object."""
+    owner, part = (fn.__self__, fn.__func__) if isinstance(fn, types.MethodType) else (fn, None)
+    entry = _known_functions.get(id(owner))
+    if entry is None or entry[0]() is not owner:
+        try:
+            ref = weakref.ref(owner, functools.partial(_forget, id(owner)))
+        except TypeError:
+            return Staged(fn, has_aux)
+        entry = _known_functions[id(owner)] = (ref, {})
+    known = entry[1]
+    if (part, has_aux) not in known:
+        known[part, has_aux] = Staged(fn, has_aux)
+    return known[part, has_aux]
+
+
+def _forget(key: int, ref: weakref.ref[Any]) -> None:
+    if key in _known_functions and _known_functions[key][0] is ref:
+        del _known_functions[key]
+
+
 class Lifted:
     """What ``lift`` returns: the function, on Tensors."""
 
     def __init__(self, fn: Callable[..., Any], has_aux: bool) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn, self.has_aux = fn, has_aux
-        self.name = f"lift({getattr(fn, '__name__', type(fn).__name__)})"
-        self._signatures: LRU[Spec, Signature] = LRU(SIGNATURES)
-        self._token = object()  # stands for it in the keys of paths
-        self._staged = 0
-        self._looks = False  # it looks at its numbers: they are part of the program
+        self._staged = _staged(fn, has_aux)
+        self._staged.handle = weakref.ref(self)
+        self.name = self._staged.name
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
     def __reduce__(self) -> Any:
-        return _lifted_again, (self.fn, self.has_aux)  # a copy stages for itself
+        return Lifted, (self.fn, self.has_aux)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, tree = jax.tree.flatten((args, kwargs), is_leaf=_is_leaf)
         recorder = LOCAL.now
         trail = recorder.trail
-        way: list[Any] = [self._token, recorder.mode, Surroundings.now(), tree]
+        way: list[Any] = [self._staged.token, recorder.mode, Surroundings.now(), tree]
         numbers: list[float] = []
         usual = recorder.mode is not None
         for k, x in enumerate(flat):
@@ -89,7 +142,7 @@ class Lifted:
             if kind is Tensor or isinstance(x, Tensor):
                 at = x._at
                 code = at.code if at.trail is trail else trail.code(x)
-            elif kind is float and not self._looks:
+            elif kind is float and not self._staged.looks:
                 numbers.append(x)
                 code = float
             elif kind is Value or isinstance(x, (jax.Array, np.ndarray, np.generic)):
@@ -133,7 +186,7 @@ class Lifted:
         except LOOKS as error:
             if not numbers:
                 raise looks(self.name, error) from error
-            self._looks = True
+            self._staged.looks = True
             return self._record([static(self.name, x) if x.__class__ is float else x for x in flat], tree, [], None)
         operands += [Tensor(n) for n in _constants(signature)]
         nodes = [t._operand() for t in operands]
@@ -151,6 +204,7 @@ class Lifted:
         whole, parts = record_several(signature.call, nodes, edges)
         for tape in here().tapes:
             tape.note(whole, operands)
+            tape.kept.append(self)  # to be computed in float64 it is staged once more
         if whole.traced:
             note_read_by_trace(operands)
         if key is not None and here().trail is trail and parts:
@@ -159,15 +213,16 @@ class Lifted:
 
     def _signature(self, spec: Spec, operands: list[Tensor]) -> Signature:
         """The function staged for ``spec``; under a trace, whose axes it may name, anew each time."""
+        known = self._staged
         if ambient_trace() is not None:
             nodes = [t._operand() for t in operands]
             traced = any(n.traced for n in nodes)
-            return stage(self, spec, vary_alike([force(n) for n in nodes]) if traced else None)
-        found = self._signatures.get(spec)
+            return stage(known, spec, vary_alike([force(n) for n in nodes]) if traced else None)
+        found = known.signatures.get(spec)
         if found is None:
-            found = self._signatures[spec] = stage(self, spec)
-            self._staged += 1
-            if self._staged == HABIT:
+            found = known.signatures[spec] = stage(known, spec)
+            known.staged += 1
+            if known.staged == HABIT:
                 warnings.warn(
                     f"{self.name} was staged for the {HABIT}th time: shapes, structure or static values of its "
                     "arguments are others each time; put an integer that changes in a Tensor or an array",
@@ -212,9 +267,6 @@ def _remember(event: Event, way: Any, known: _Known) -> None:
     event.stretches = {**dict(kept), way: known}
 
 
-_lifted: LRU[Any, Lifted] = LRU(LIFTED)
-
-
 def lift(fn: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
     """``fn``, any JAX function, as one differentiable op on Tensors.
 
@@ -257,17 +309,8 @@ def lift(fn: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]
         raise ArgumentTypeError(f"lift takes a function, got {shown(fn)}")
     if isinstance(fn, Lifted):
         fn = fn.fn
-    try:
-        found = _lifted.get((fn, bool(has_aux)))
-    except TypeError:  # a callable object that cannot be hashed
-        return Lifted(fn, has_aux)
-    if found is None:
-        found = _lifted[fn, bool(has_aux)] = Lifted(fn, has_aux)
-    return found
-
-
-def _lifted_again(fn: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
-    return lift(fn, has_aux=has_aux)
+    handle = _staged(fn, bool(has_aux)).handle
+    return (handle and handle()) or Lifted(fn, bool(has_aux))
 
 
 def lower(tape: Tape) -> jax.stages.Lowered:

@@ -18,18 +18,16 @@ from ..rules import ArgumentTypeError, ArgumentValueError, ShapeMismatchError
 from ..rules.kinds import shown
 from ..state import no_grad
 from ..tensor import Tensor
+from ..views import places, root_of
 from ..writing import check_writable, write
 from ._extras import needed
+from ._optax_state import State, is_leaf, is_saved
 from ._staging import Value, entered
 from .jax import lift
 
 optax = needed("optax", "optax")
 
 __all__ = ["Optimizer"]
-
-
-def _is_leaf(x: Any) -> bool:
-    return isinstance(x, Tensor)
 
 
 class Optimizer:
@@ -46,11 +44,14 @@ class Optimizer:
 
     ``state`` is Optax's own state with Tensors in it.  A hyperparameter of
     ``optax.inject_hyperparams`` is set by assigning a number there, and no number compiles
-    anything: ``opt.state.hyperparams["learning_rate"] = 1e-4``.
+    anything: ``opt.state.hyperparams["learning_rate"] = 1e-4``.  The number is written into the
+    Tensor that was there, in its dtype.  (A compiled step is recorded again then; a ``fill_`` of
+    that Tensor it just reads.)
 
     Raises:
         ArgumentTypeError: a parameter is no floating Tensor, or ``transform`` is none of Optax's.
-        ArgumentValueError: there are no parameters, one is a result of others, or it is given twice.
+        ArgumentValueError: there are no parameters, one is a result of others, or given twice, or
+            shows memory that it or another one shows, too.
 
     Gradient: none; a step is made as under ``no_grad``.
     Source: ``optax``, traced under the user's own flags.
@@ -72,7 +73,7 @@ class Optimizer:
                 f"[Optimizer] transform must be Optax's, such as optax.adam(1e-3), got {shown(transform)}"
             )
         self.params = _named(params)
-        self._params, self._tree = jax.tree.flatten(self.params, is_leaf=_is_leaf)
+        self._params, self._tree = jax.tree.flatten(self.params, is_leaf=is_leaf)
         _check(self._params)
         self._transform = optax.with_extra_args_support(transform)
 
@@ -81,19 +82,20 @@ class Optimizer:
 
         self._update = lift(self._updated)  # one function for all steps
         with no_grad():
-            self._state = [lift(init)(self.params)]
+            self._state = State(lift(init)(self.params))
 
     @property
     def state(self) -> Any:
         """Optax's state, with Tensors in it."""
-        return self._state[0]
+        return self._state.tree
 
     def __repr__(self) -> str:
         return f"<Optimizer of {len(self._params)} parameter(s)>"
 
     def _reached(self) -> tuple[Any, ...]:
         """What a compiled step must find."""
-        return self._params, self._state, self._update
+        self._state.settle()
+        return self._params, self._state.tree, self._update
 
     def _updated(self, grads: list[Any], state: Any, params: list[Any], extra: dict[str, Any]) -> Any:
         """On arrays: new parameters and new state."""
@@ -137,41 +139,30 @@ class Optimizer:
             extra: what the transform's ``update`` takes besides, such as ``value=loss``.
 
         Raises:
-            AutogradError: a parameter cannot be written, see ``Tensor.add_``; nothing has changed then.
+            AutogradError: a parameter cannot be written, see ``Tensor.add_``.
+            ArgumentTypeError: ``update`` needs something that was not given, or something was assigned
+                to ``state`` that cannot stand there.  Nothing has changed by any error.
         """
         grads = [p.grad for p in self._params]
         if all(g is None for g in grads):
             return
+        self._state.settle()
         with no_grad():
             extra = {k: v.detach() if isinstance(v, Tensor) else v for k, v in extra.items()}
-            after, state = self._update(
-                [g if g is None else g.detach() for g in grads], self.state, self._params, extra
-            )
+            try:
+                after, state = self._update(
+                    [g if g is None else g.detach() for g in grads], self.state, self._params, extra
+                )
+            except TypeError as error:
+                if "required keyword-only argument" not in str(error):
+                    raise
+                raise ArgumentTypeError(f"[Optimizer.step] give step() what Optax's update needs: {error}") from error
             for p, new in zip(self._params, after, strict=True):
                 check_writable(p, new, "Optimizer.step")
-            self._keep(state)
+            self._state.keep(state)
             for p, g, new in zip(self._params, grads, after, strict=True):
                 if g is not None:
                     write(p, new, "Optimizer.step")
-
-    def _keep(self, state: Any) -> None:
-        """Take over a new state: in the memory of the old one, where that is possible."""
-        tree: Any
-        old, tree = jax.tree.flatten(self.state, is_leaf=_is_leaf)
-        new, new_tree = jax.tree.flatten(state, is_leaf=_is_leaf)
-        if tree != new_tree:
-            self._state[0] = state
-            return
-        same = True
-        for k, (a, b) in enumerate(zip(old, new, strict=True)):
-            x, y = (v.tensor if v.__class__ is Value else v for v in (a, b))
-            if a.__class__ is b.__class__ and isinstance(x, Tensor) and x._aval == y._aval:
-                write(x, y, "Optimizer.step")
-                new[k] = a
-            else:
-                same = False
-        if not same:
-            self._state[0] = jax.tree.unflatten(tree, new)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all parameters: to None, or to zeros if they are to keep their Tensors."""
@@ -181,6 +172,10 @@ class Optimizer:
             elif p.grad is not None:
                 with no_grad():
                     p.grad.zero_()
+
+    def _settled(self) -> Iterator[tuple[str, Any]]:
+        self._state.settle()
+        return self._state.named()
 
     # -- saving --------------------------------------------------------------------------
 
@@ -193,7 +188,7 @@ class Optimizer:
             >>> list(Optimizer([zeros(2)], optax.sgd(0.1, momentum=0.9)).state_dict())
             ['[0].trace[0]']
         """
-        return {name: np.array(_host(x)) for name, x in self._named_state()}
+        return {name: np.array(_host(x)) for name, x in self._settled()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` gave, from arrays or Tensors.
@@ -205,7 +200,7 @@ class Optimizer:
         """
         if not isinstance(saved, Mapping):
             raise ArgumentTypeError(f"[load_state_dict] takes what state_dict() gave, got {shown(saved)}")
-        current = dict(self._named_state())
+        current = dict(self._settled())
         missing, strange = current.keys() - saved.keys(), saved.keys() - current.keys()
         if missing or strange:
             raise ArgumentValueError(
@@ -213,15 +208,10 @@ class Optimizer:
                 f"not expected {_listed(strange)}"
             )
         fresh = {name: _loaded(name, saved[name], x) for name, x in current.items()}
-        leaves, tree = jax.tree.flatten(self.state, is_leaf=_is_leaf)
+        leaves, tree = jax.tree.flatten(self.state, is_leaf=is_leaf)
         given = iter(fresh.values())
         with no_grad():
-            self._keep(jax.tree.unflatten(tree, [next(given) if _is_saved(x) else x for x in leaves]))
-
-    def _named_state(self) -> Iterator[tuple[str, Any]]:
-        for path, x in jax.tree_util.tree_leaves_with_path(self.state, is_leaf=_is_leaf):
-            if _is_saved(x):
-                yield jax.tree_util.keystr(path), x
+            self._state.keep(jax.tree.unflatten(tree, [next(given) if is_saved(x) else x for x in leaves]))
 
 
 def _named(params: Any) -> Any:
@@ -247,10 +237,24 @@ def _check(params: list[Any]) -> None:
             )
     if len({id(p) for p in params}) < len(params):
         raise ArgumentValueError("[Optimizer] a parameter is given twice; it would be updated twice in a step")
+    _check_memory(params)
 
 
-def _is_saved(x: Any) -> bool:
-    return isinstance(x, (Tensor, Value, np.ndarray, np.generic, float, int, jax.Array)) and not isinstance(x, bool)
+def _check_memory(params: list[Any]) -> None:
+    """Of parameters that show one storage, a step would keep the last write only where they overlap."""
+    sharing: dict[int, list[Tensor]] = {}
+    for p in params:
+        sharing.setdefault(id(root_of(p)._cell), []).append(p)
+    for group in sharing.values():
+        if len(group) == 1 and group[0]._view is None:
+            continue
+        shown = np.concatenate([places(p).reshape(-1) for p in group])
+        if len(np.unique(shown)) < len(shown):
+            raise ArgumentValueError(
+                f"[Optimizer] parameters of shapes {[list(p.shape) for p in group]} share memory, or one is an expanded "
+                "view: an element would be updated several times in a step, of which the last counts; give the tensor "
+                "below them, or a clone()"
+            )
 
 
 def _host(x: Any) -> Any:

@@ -58,8 +58,8 @@ def save(tree: Any, path: Any, metadata: Mapping[str, str] | None = None) -> Non
     Raises:
         ArgumentTypeError: the tree holds something else, or an array of a dtype that the format has
             not, such as a complex one or a JAX key (save ``jax.random.key_data``); all are named.
-        ArgumentValueError: two leaves have one name; an int has more than 64 bits; an array is
-            spread over several processes.
+        ArgumentValueError: two leaves have one name, or one is ``__metadata__``; an int has more than
+            64 bits; an array is spread over several processes.
         OSError: Python's own, if the file cannot be written.
 
     Source: the safetensors format; every value is kept bit for bit.
@@ -214,7 +214,10 @@ class _Named(NamedTuple):
 
 def _named(op: str, tree: Any) -> _Named:
     """The leaves of a tree by name."""
-    found, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_tensor)
+    try:
+        found, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_tensor)
+    except (ValueError, TypeError) as error:  # such as keys that have no order
+        raise ArgumentTypeError(f"[{op}] JAX cannot take this tree apart: {error}") from error
     leaves: dict[str, Any] = {}
     for path, x in found:
         name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -222,6 +225,8 @@ def _named(op: str, tree: Any) -> _Named:
             raise ArgumentTypeError(f"[{op}] needs a tree whose leaves have names, such as a dict, got {shown(tree)}")
         if name in leaves:
             raise ArgumentValueError(f"[{op}] two leaves have the name {name!r}")
+        if name == "__metadata__":
+            raise ArgumentValueError(f"[{op}] a leaf cannot be named {name!r}, where the format keeps its texts")
         leaves[name] = x
     return _Named(leaves, structure)
 

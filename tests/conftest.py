@@ -68,8 +68,9 @@ def room(request: pytest.FixtureRequest) -> Iterator[None]:
 def clean(request: pytest.FixtureRequest) -> Iterator[None]:
     """Seed NumPy by the test's name; afterwards no trace, mesh or flag may linger."""
     np.random.seed(zlib.crc32(request.node.nodeid.encode()) % 2**32)
-    flag = bool(jax.config.jax_enable_x64)
+    flag, precision = bool(jax.config.jax_enable_x64), jax.config.jax_default_matmul_precision
     yield
+    jax.config.update("jax_default_matmul_precision", precision)
     assert bool(jax.config.jax_enable_x64) == flag, "the test changed jax_enable_x64"
     assert jax.sharding.get_abstract_mesh().empty, "the test left a mesh set"
     assert not isinstance(jnp.add(np.zeros(()), 1), jax.core.Tracer), "the test left a trace open"

@@ -83,7 +83,7 @@ def test_bit_for_bit(fn: Any, args: Any) -> None:
 
 def test_tensors_in_tensors_out() -> None:
     made = tx.export(net, tx.tensor(numbers(4, 8)))
-    x = tx.tensor(numbers(4, 8), requires_grad=True)
+    x = tx.tensor(numbers(4, 8))
     out = made(x)
     assert isinstance(out, tx.Tensor)
     assert not out.requires_grad
@@ -103,6 +103,44 @@ def test_gradients_leave_too() -> None:
     first = jax_export.deserialize(bytearray(tape.export(vjp_order=1).serialize()))
     with pytest.raises(ValueError, match="VJP"):
         twice(first.call)(x)
+
+
+def test_on_tensors_that_require_grad() -> None:
+    """An artefact is in the graph, or says that it has no gradient; it never drops one."""
+
+    def energy(x: tx.Tensor) -> tx.Tensor:
+        return (x**3).sum()
+
+    at = tx.tensor([1.0, 2.0])
+    for order in (1, 2):
+        made = tx.export(energy, at, vjp_order=order)
+        for program in (made, tx.load_export(made.serialize())):
+            x = tx.tensor([1.0, 2.0], requires_grad=True)
+            (2 * program(x * 1)).backward()
+            assert x.grad is not None
+            assert x.grad.tolist() == [6.0, 24.0]
+            assert tx.grad(program)(at).tolist() == [3.0, 12.0]
+            assert tx.jit(program)(x).item() == 9.0
+            with tx.no_grad():
+                assert not program(x).requires_grad
+    (first,) = tx.autograd.grad(program(x), x, create_graph=True)
+    assert tx.autograd.grad(first.sum(), x)[0].tolist() == [6.0, 12.0]
+
+    bare = tx.export(energy, at)
+    for program in (bare, tx.load_export(bare.serialize())):
+        with pytest.raises(tx.AutogradError, match="without gradients.*vjp_order=1"):
+            program(x)
+        assert program(x.detach()).item() == 9.0
+        with tx.no_grad():
+            assert program(x).item() == 9.0
+    with pytest.raises(tx.AutogradError, match="without gradients"):
+        tx.grad(program)(at)
+
+
+@pytest.mark.parametrize("args", [(), (tx.ones(3),), (tx.ones(2, dtype="float64"),), (jnp.ones(3),), (tx.ones(2),) * 2])
+def test_other_arguments_are_refused_in_our_words(args: Any) -> None:
+    with pytest.raises(tx.ArgumentValueError, match=r"takes float32\[2\]"):
+        tx.export(lambda x: x * 2, tx.ones(2))(*args)
 
 
 def test_constants_are_frozen_or_arguments() -> None:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
-from torsh_fx.interop.jax import LIFTED, Value, lift, lower
+from torsh_fx.interop.jax import Value, lift, lower
 from torsh_fx.rules import ArgumentTypeError, AutogradError
 
 import torsh_fx as tx
@@ -600,7 +600,7 @@ class TestPrograms:
         assert_close(fn(w, 2.0).numpy(), 2 * W)
         assert_close(fn(w, 0.25).numpy(), -W)
         signed = lift(lambda w, z: w if str(z) == "0.0" else -w)
-        signed._looks = True  # as if it had looked
+        signed._staged.looks = True  # as if it had looked
         assert_close(signed(w, 0.0).numpy(), W)
         assert_close(signed(w, -0.0).numpy(), -W)
 
@@ -636,13 +636,41 @@ class TestPrograms:
                     assert_close(w.grad.numpy(), np.full(2, k, np.float32))
                     w.grad = None
 
-            for k in range(LIFTED + 60):
+            for k in range(60):
                 step(k)
             tx.clear_cache()
             gc.collect()
-            assert sum(r() is not None for r in refs) <= LIFTED
+            assert sum(r() is not None for r in refs) == 0
         finally:
             tx.set_cache_size(1024)
+
+    def test_a_function_is_known_again_and_not_kept(self):
+        class Model:
+            def __init__(self, factor: float) -> None:
+                self.factor, self.calls = factor, 0
+
+            def __eq__(self, other: object) -> bool:
+                return True  # and yet another
+
+            __hash__ = None
+
+            def __call__(self, x: Any) -> Any:
+                self.calls += 1
+                return x * self.factor
+
+            def twice(self, x: Any) -> Any:
+                self.calls += 1
+                return x * self.factor * 2
+
+        models = [Model(2.0), Model(3.0)]
+        for _ in range(3):
+            assert [lift(m)(tx.ones(2))[0].item() for m in models] == [2.0, 3.0]
+            assert [lift(m.twice)(tx.ones(2))[0].item() for m in models] == [4.0, 6.0]
+        assert [m.calls for m in models] == [2, 2]
+        refs = [weakref.ref(m) for m in models]
+        del models
+        gc.collect()
+        assert [r() for r in refs] == [None, None]
 
     def test_constants_are_operands(self):
         big = jnp.asarray(RNG.standard_normal(2).astype(np.float32))

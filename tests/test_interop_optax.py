@@ -9,6 +9,7 @@ import gc
 import importlib
 import pickle
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,78 @@ class TestPrograms:
             step(0.1 / (k + 1))
         assert count(lambda: [step(0.01 * k) for k in range(5)])["misses"] == 0
 
+    def test_what_is_assigned_keeps_the_state_s_dtype(self):
+        training = Training(optax.inject_hyperparams(optax.adam)(learning_rate=0.1))
+        x, opt = tx.tensor(XS[0]), training.opt
+        kept, rate = opt.state.hyperparams, opt.state.hyperparams["learning_rate"]
+        for value in (0.5, np.float64(0.25), 1, np.float32(2), jnp.asarray(4.0), tx.tensor(8.0, dtype="float64")):
+            kept["learning_rate"] = value
+            before = training.values()
+            training.step(x)
+            assert opt.state.hyperparams["learning_rate"] is kept["learning_rate"] is rate
+            assert rate.dtype == np.float32
+            assert rate.item() == float(value.item() if isinstance(value, tx.Tensor) else value)
+            moved = np.abs(training.values()["w2"] - before["w2"]).max()
+            assert 0.2 * rate.item() < moved < 2 * rate.item()
+
+    def test_what_cannot_be_assigned(self):
+        training = Training(optax.inject_hyperparams(optax.adam)(learning_rate=0.1))
+        x, opt = tx.tensor(XS[0]), training.opt
+        training.step(x)
+        before, values, rate = opt.state_dict(), training.values(), opt.state.hyperparams["learning_rate"]
+        for value, error, match in (
+            ("fast", ArgumentTypeError, "learning_rate.*'fast'|learning_rate.*str"),
+            (None, ArgumentValueError, "structure"),
+            (np.ones(2), ShapeMismatchError, "learning_rate"),
+        ):
+            opt.state.hyperparams["learning_rate"] = value
+            for act in (opt.step, opt.state_dict, tx.compile(opt.step)):
+                with pytest.raises(error, match=match):
+                    act()
+        opt.state.hyperparams["learning_rate"] = rate
+        assert_close(training.values(), values)
+        for k, v in opt.state_dict().items():
+            np.testing.assert_array_equal(v, before[k])
+        opt.state.inner_state[0].mu["w1"] = tx.tensor([1, 2])
+        with pytest.raises(ShapeMismatchError, match="mu.*w1"):
+            opt.step()
+
+    def test_assigned_between_compiled_steps(self):
+        training, plain = (Training(optax.inject_hyperparams(optax.sgd)(learning_rate=0.1)) for _ in range(2))
+        step, x = tx.compile(training.step), tx.tensor(XS[0])
+        for k, rate in enumerate((None, None, 0.5, None, np.float64(0.25), 0.125, None)):
+            for t, act in ((training, step), (plain, plain.step)):
+                if rate is not None and k % 2:
+                    with tx.no_grad():
+                        t.opt.state.hyperparams["learning_rate"].fill_(float(rate))
+                elif rate is not None:
+                    t.opt.state.hyperparams["learning_rate"] = rate
+                act(x)
+            assert_close(training.values(), plain.values())
+        assert training.opt.state.hyperparams["learning_rate"].item() == 0.125
+
+    def test_a_compiled_step_that_fails_leaves_the_state(self):
+        training = Training(optax.inject_hyperparams(optax.adam)(learning_rate=0.1))
+        x = tx.tensor(XS[0])
+        training.step(x)
+        kept: list[Any] = []
+        before, values = training.opt.state_dict(), training.values()
+
+        def wrong() -> None:
+            training.step(x)
+            kept.append(training.opt.state.hyperparams["learning_rate"] * 2)
+
+        training.opt.state.hyperparams["learning_rate"] = 0.5
+        with pytest.raises(AutogradError, match="kept"):
+            tx.compile(wrong)()
+        kept.clear()
+        now = training.opt.state_dict()
+        assert now.pop(".hyperparams['learning_rate']") == 0.5
+        for k, v in now.items():
+            np.testing.assert_array_equal(v, before[k])
+        assert_close(training.values(), values)
+        training.step(x)
+
     def test_nothing_grows(self):
         training = Training(optax.adamw(1e-3))
         x = tx.tensor(XS[0])
@@ -309,6 +382,46 @@ class TestParameters:
         opt.step()
         assert type(w) is Parameter
         assert w.tolist() == [0.0, 0.0]
+
+    def test_parts_of_one_tensor(self):
+        values = np.zeros((4, 3), np.float32)
+        base, whole = tx.tensor(values), tx.tensor(values, requires_grad=True)
+        parts = [base[:1].requires_grad_(), base[1:].T.requires_grad_()]
+        opts = Optimizer(parts, optax.adam(0.1)), Optimizer([whole], optax.adam(0.1))
+        for _ in range(3):
+            (((parts[0] - 1) ** 2).sum() + ((parts[1] + 1) ** 3).sum()).backward()
+            (((whole[:1] - 1) ** 2).sum() + ((whole[1:] + 1) ** 3).sum()).backward()
+            for opt in opts:
+                opt.step()
+                opt.zero_grad()
+        np.testing.assert_allclose(base.numpy(), whole.detach().numpy(), rtol=1e-6)
+        assert all(p.is_leaf and p.requires_grad for p in parts)
+
+    def test_memory_that_is_shown_twice_is_refused(self):
+        b = tx.zeros(4, 3)
+        for params in ([b[:2], b[1:]], [b[0].expand(3, 3)], [b, b.detach()], [b, b.T], [b[::2, 1], b[2]]):
+            with pytest.raises(ArgumentValueError, match="share memory"):
+                Optimizer(params, optax.sgd(0.1))
+        Optimizer([b[::2], b[1::2, 1:], b[3, :1]], optax.sgd(0.1))
+
+    def test_what_update_needs(self):
+        w = tx.ones(2, requires_grad=True)
+        opt = Optimizer([w], optax.polyak_sgd())
+        w.sum().backward()
+        with pytest.raises(ArgumentTypeError, match="value"):
+            opt.step()
+        opt.step(value=w.sum())
+        assert w[0].item() < 1
+
+    def test_nobody_else_keeps_it(self):
+        w = tx.ones(2, requires_grad=True)
+        opt = Optimizer([w], optax.adam(0.1))
+        w.sum().backward()
+        opt.step()
+        ref = weakref.ref(opt)
+        del opt
+        gc.collect()
+        assert ref() is None
 
     def test_names_are_those_of_masks_and_state(self):
         w = tx.ones(2, requires_grad=True)

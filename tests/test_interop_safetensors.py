@@ -300,6 +300,10 @@ def test_what_cannot_be_saved(tmp_path):
         st.save({"n": 2**63}, tmp_path / "f")
     with pytest.raises(tx.ArgumentValueError, match=r"two leaves have the name 'a\.b'"):
         st.save({"a.b": 1, "a": {"b": 2}}, tmp_path / "f")
+    with pytest.raises(tx.ArgumentValueError, match="__metadata__"):
+        st.save({"__metadata__": tx.ones(2)}, tmp_path / "f")
+    with pytest.raises(tx.ArgumentTypeError, match="take this tree apart"):
+        st.save({"a": tx.ones(2), 1: tx.ones(2)}, tmp_path / "f")
     for wrong in (tx.ones(2), 3):
         with pytest.raises(tx.ArgumentTypeError, match="names"):
             st.save(wrong, tmp_path / "f")

@@ -204,6 +204,23 @@ def test_values_and_gradients_are_pytorchs(fn, arrays, x64):
     assert len(traces) == 1
 
 
+def test_the_old_vmap_of_pytorch_is_refused():
+    t = torch.ones(3, requires_grad=True)
+    y = as_torch(lambda x: x.sin())(t)
+    with pytest.raises(tx.AutogradError, match=r"torch\.func\.vmap"):
+        torch.autograd.grad(y, t, torch.eye(3), is_grads_batched=True)
+    torch.testing.assert_close(torch.func.jacrev(as_torch(lambda x: x.sin()))(t), torch.diag(torch.cos(t)))
+
+
+def test_crosscheck_runs_pytorch_in_float64():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.Linear(4, 2)).requires_grad_(False)
+    x = tx.tensor(np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32))
+    for fn in (lift_torch(module), lift_torch(lambda a: torch.sin(a) * a + torch.argmax(a))):
+        report = tx.crosscheck(fn, x, torch=False)
+        assert report.ok, report
+        assert max(r.max_abs for r in report.rows if r.path == "differences") < 1e-5
+
+
 def test_compiled_once_for_each_signature():
     traces = []
 

@@ -444,6 +444,14 @@ def test_subclasses_elsewhere() -> None:
         assert [type(t) for t in step(tx.ones(2))] == [tx.Tensor, Mine]
     tape = tx.record(lambda t: t.doubled())(m)
     assert tape.replay(tx.ones(2)).tolist() == [2.0, 2.0]
+    for wrap in (tx.jit, tx.vmap, tx.checkpoint):
+        for t in (Mine([1.0, 2.0]), Mine([1.0, 2.0]).requires_grad_()):
+            out = wrap(lambda t: t.doubled() if isinstance(t, Mine) else t)(t)
+            assert (type(out), out.tolist()) == (Mine, [2.0, 4.0])
+            if t.requires_grad:
+                out.sum().backward()
+                assert t.grad is not None
+                assert t.grad.tolist() == [2.0, 2.0]
     with pytest.raises(tx.ArgumentTypeError, match=r"__torch_function__.*override the methods"):
 
         class Other(tx.Tensor):
@@ -457,6 +465,14 @@ def test_subclasses_elsewhere() -> None:
         tx.Tensor._make_subclass(Mine, [1.0])  # type: ignore[arg-type]
     with pytest.raises(tx.ArgumentTypeError, match="make Tensors"):
         tx.Tensor([1.0])  # type: ignore[arg-type]
+
+
+def test_attributes_of_a_subclass_travel() -> None:
+    m = Mine([1.0, 2.0])
+    m.unit, m._hidden = "kg", [1]
+    for twin in (copy.copy(m), copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        assert (type(twin), twin.unit, twin._hidden, twin.tolist()) == (Mine, "kg", [1], [1.0, 2.0])
+    assert copy.deepcopy(m)._hidden is not m._hidden
 
 
 def test_repr_of_more() -> None:

@@ -405,3 +405,25 @@ def test_sums_of_products_and_fills_keep_the_dtype_they_are_written_to():
 
     ours, theirs = both(program)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("view", [lambda b: b[1:3], lambda b: b.view(2, 2), lambda b: b.detach()[:2], lambda b: b.T])
+@pytest.mark.parametrize("through", ["view", "base", "base while recording"])
+def test_a_view_that_was_made_a_leaf_stays_one(view: Any, through: str) -> None:
+    base = tx.zeros(4)
+    v = view(base).requires_grad_()
+    for k in (1.0, 2.0):
+        if through == "base while recording":
+            base.add_(1.0)
+        else:
+            with tx.no_grad():
+                (v if through == "view" else base).add_(1.0)
+        assert v.is_leaf
+        assert v.requires_grad
+        v.grad = None
+        (v * v).sum().backward()
+        np.testing.assert_array_equal(v.grad.numpy(), np.full(v.shape, 2 * k))
+    factor = tx.tensor(3.0, requires_grad=True)
+    base.mul_(factor)  # from here on it has a history
+    v.sum().backward()
+    assert factor.grad is not None or v._view.base is not base

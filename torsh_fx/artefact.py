@@ -17,13 +17,18 @@ import jax
 from jax import export as jax_export
 
 from .files import write_whole
-from .lift import is_tensor
-from .rules import ArgumentTypeError, ArgumentValueError, AutogradError
+from .lift import Inside, call, is_tensor
+from .rules import ArgumentTypeError, ArgumentValueError, AutogradError, TorshError
 from .rules.kinds import shown
+from .state import here
 from .tensor import from_array
 
 FORMAT = 1
 _MARK = b"torsh_fx.export\n"
+_NO_GRADIENT = (
+    "[export] an argument requires grad, and the program was exported without gradients: export it with vjp_order=1, "
+    "or detach() the argument"
+)
 
 
 class Exported:
@@ -48,11 +53,40 @@ class Exported:
         return tuple(self.about["platforms"])
 
     def __call__(self, *args: Any) -> Any:
-        as_tensors = any(is_tensor(x) for x in jax.tree.leaves(args, is_leaf=is_tensor))
-        bare = jax.tree.map(lambda x: x.detach().jax() if is_tensor(x) else x, args, is_leaf=is_tensor)
-        with jax.enable_x64(True):
-            out = self.jax.call(*bare)
-        return jax.tree.map(from_array, out) if as_tensors else out
+        tensors = [x for x in jax.tree.leaves(args, is_leaf=is_tensor) if is_tensor(x)]
+        if not tensors:
+            return self._call(*args)
+        if not self.about["vjp_order"] and here().grad and any(t.requires_grad for t in tensors):
+            raise AutogradError(_NO_GRADIENT)
+
+        def on_tensors(*args: Any) -> Any:
+            bare = jax.tree.map(lambda x: x.jax() if is_tensor(x) else x, args, is_leaf=is_tensor)
+            return jax.tree.map(from_array, self._call(*bare))
+
+        inside = Inside(on_tensors, "export")
+        return call(inside, inside, args, {})
+
+    def _call(self, *args: Any) -> Any:
+        """On arrays; what the program was not made for is refused in our words."""
+        try:
+            with jax.enable_x64(True):
+                return (self.jax.call if self.jax.has_vjp() else self._forward_only())(*args)
+        except (ValueError, TypeError) as error:
+            if isinstance(error, TorshError):
+                raise
+            raise ArgumentValueError(
+                f"[export] the exported program takes {', '.join(map(str, self.about['inputs']))}: {error}"
+            ) from error
+
+    def _forward_only(self) -> Any:
+        """The call where no gradient was saved, which JAX's own error would not say how to mend."""
+
+        def refuse(*_: Any) -> Any:
+            raise AutogradError(_NO_GRADIENT)
+
+        forward = jax.custom_vjp(self.jax.call)
+        forward.defvjp(refuse, refuse)
+        return forward
 
     def __repr__(self) -> str:
         a = self.about

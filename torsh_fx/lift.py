@@ -93,9 +93,16 @@ class Inside:
                         stack.append(e)
 
 
+def alike(t: Tensor, value: Any) -> Tensor:
+    """A Tensor around ``value``, of the class of ``t``."""
+    out = from_array(value)
+    out.__class__ = t.__class__
+    return out
+
+
 def _without_history(tree: Any) -> Any:
     def strip(x: Any) -> Any:
-        return from_array(x.jax()) if is_tensor(x) else x
+        return alike(x, x.jax()) if is_tensor(x) else x
 
     return jax.tree.map(strip, tree, is_leaf=is_tensor)
 
@@ -205,7 +212,7 @@ def call(inside: Inside, transformed: Callable[..., Any], args: Any, kwargs: Any
     edges = {k: t._current_edge() for k, t in enumerate(flat) if is_tensor(t) and t._current_edge() is not None}
     with jax.enable_x64(True):
         if not edges or not here().grad:
-            bare = [from_array(t.jax()) if is_tensor(t) and k in edges else t for k, t in enumerate(flat)]
+            bare = [alike(t, t.jax()) if is_tensor(t) and k in edges else t for k, t in enumerate(flat)]
             a, kw = jax.tree.unflatten(tree, bare)
             return transformed(*a, **kw)
         return _recorded(inside, transformed, tree, [_as_now(x) for x in flat], edges)
@@ -251,7 +258,7 @@ def linear_parts(inside: Inside, primals: tuple[Any, ...], transform: Callable[.
 def _as_now(x: Any) -> Any:
     """An argument that no later write reaches."""
     if is_tensor(x):
-        return from_array(x.jax())
+        return alike(x, x.jax())
     return x.copy() if isinstance(x, np.ndarray) else x
 
 
@@ -263,21 +270,23 @@ def _recorded(
     def of_arrays(*values: Any) -> list[Any]:
         full = list(bare)
         for k, value in zip(edges, values, strict=True):
-            full[k] = from_array(value)
+            full[k] = alike(bare[k], value)
         a, kw = jax.tree.unflatten(tree, full)
         leaves, out_tree = jax.tree.flatten(transformed(*a, **kw), is_leaf=is_tensor)
-        shape[:] = [out_tree, [is_tensor(x) for x in leaves]]
+        shape[:] = [out_tree, [type(x) if is_tensor(x) else None for x in leaves]]
         return [x.jax() if is_tensor(x) else jnp.asarray(x) for x in leaves]
 
     nodes = tuple([bare[k]._node for k in edges])
     applied = Applied(of_arrays, [n.value for n in nodes], inside.name == "jit")
     results = []
-    for k, (value, was_tensor) in enumerate(zip(applied.values, shape[1], strict=True)):
-        if not was_tensor:
+    for k, (value, kind) in enumerate(zip(applied.values, shape[1], strict=True)):
+        if kind is None:
             results.append(value)
             continue
         foreign = Foreign(inside.name, applied, k)
         keep = tuple(edges.values()) if is_floating(foreign.out.dtype) else ()
         node = Node(foreign, nodes, (), foreign.out, keep, value)
-        results.append(Tensor(node, node if keep else None))
+        out = Tensor(node, node if keep else None)
+        out.__class__ = kind
+        results.append(out)
     return jax.tree.unflatten(shape[0], results)

@@ -12,7 +12,7 @@ from . import arithmetic, creation, reducing, shaping
 from .rules import ArgumentTypeError, AutogradError
 from .rules.kinds import shown
 from .state import here
-from .tensor import Tensor, apply_view
+from .tensor import OWN, Tensor, apply_view
 
 
 def length(self: Tensor) -> int:
@@ -92,7 +92,7 @@ def rounded(self: Tensor, ndigits: int | None = None) -> Tensor:
 
 def _extras(t: Tensor) -> dict[str, Any]:
     """What the user has put on a tensor."""
-    return {name: value for name, value in vars(t).items() if not name.startswith("_")}
+    return {name: value for name, value in vars(t).items() if name not in OWN}
 
 
 def shallow(self: Tensor) -> Tensor:

@@ -80,6 +80,7 @@ class Tape:
         self._in_tree: Any = None
         self._out_tree: Any = None
         self._trace = ambient_trace()
+        self.kept: list[Any] = []  # what its calls refer to weakly, since programs outlive their users
 
     # -- while recording ---------------------------------------------------------
 

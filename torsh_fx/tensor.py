@@ -44,6 +44,9 @@ else:
 
 new = object.__new__
 
+# What a Tensor itself keeps among its attributes.
+OWN = frozenset(("_at", "_storage", "_edge", "_slot", "_view", "_retains", "_stop"))
+
 families: list[type[Tensor]] = []  # the subclasses there are, see NOTE [families] in ``subclasses``
 
 
@@ -141,7 +144,8 @@ class Tensor(Methods):
             fresh = apply(view.row, view.base, **view.params)
         self._cell.node = fresh._node
         self._stop = self._stop and view.base._stop  # a write may have given a detached base a graph
-        self._edge = None if self._stop else fresh._edge
+        if fresh._edge is not None or self._edge is not self._slot:  # else a leaf by requires_grad_(), and still one
+            self._edge = None if self._stop else fresh._edge
         view.version = version
         if self._retains and self._edge is not None:
             self.retain_grad()

@@ -10,7 +10,7 @@ import numpy as np
 from .record import constant
 from .rules import AutogradError
 from .rules.op import OPS
-from .state import here
+from .state import here, no_grad
 
 if TYPE_CHECKING:
     from .storage import View
@@ -82,6 +82,17 @@ def root_of(t: Tensor) -> Tensor:
     while t._view is not None:
         t = t._view.base
     return t
+
+
+def places(t: Tensor) -> np.ndarray[Any, Any]:
+    """Which elements of its root ``t`` shows, by their numbers there."""
+    from .tensor import Tensor, apply
+
+    if t._view is None:
+        return _numbered(t)
+    with no_grad():
+        shown = apply(t._view.row, Tensor(constant(places(t._view.base))), **t._view.params)
+    return np.asarray(shown.numpy())
 
 
 def strides_of(t: Tensor) -> tuple[int, ...]:
