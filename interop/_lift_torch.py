@@ -401,8 +401,10 @@ class _Host:
             out = self.run(*map(of_host, given))
         if not torch.equal(before, torch.random.get_rng_state()):
             torch.random.set_rng_state(before)
-            raise TorshError(f"[{self.name}] it draws random numbers, and its backward would draw others: lift it "
-                "again after eval(), or draw them outside and pass them")
+            raise TorshError(
+                f"[{self.name}] it draws random numbers, and its backward would draw others: lift it "
+                "again after eval(), or draw them outside and pass them"
+            )
         host = to_host(out)
         return host.view(np.uint32).reshape(*host.shape, 2) if host.dtype.itemsize == 8 else host
 

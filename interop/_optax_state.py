@@ -1,4 +1,4 @@
-"""Optax's state with Tensors in it: what somebody assigned there is taken over, what a step gives is written in place."""
+"""Optax's state with Tensors in it: what was assigned there is taken over, what a step gives is written in place."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class State:
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
+        self.leaves: list[Any]
+        self.structure: Any
         self.leaves, self.structure = jax.tree.flatten(tree, is_leaf=is_leaf)
 
     def settle(self) -> None:
@@ -121,7 +123,7 @@ def _taken(name: str, own: Any, new: Any) -> Tensor:
         raise ArgumentTypeError(f"[Optimizer] state{name} is {kept}, which cannot become {shown(new)}")
     if value.shape != inner(own).shape:
         raise ShapeMismatchError(
-            f"[Optimizer] what was assigned to state{name} has another shape", expected=inner(own).shape, got=value.shape
+            f"[Optimizer] a value for state{name} has another shape", expected=inner(own).shape, got=value.shape
         )
     return cast(value, inner(own).dtype)
 

@@ -198,8 +198,11 @@ class Function(Protocol):
     """What is staged."""
 
     name: str
-    fn: Callable[..., Any]
     has_aux: bool
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function itself."""
 
 
 def stage(function: Function, spec: Spec, examples: Sequence[Any] | None = None) -> Signature:

@@ -251,9 +251,9 @@ def _check_memory(params: list[Any]) -> None:
         shown = np.concatenate([places(p).reshape(-1) for p in group])
         if len(np.unique(shown)) < len(shown):
             raise ArgumentValueError(
-                f"[Optimizer] parameters of shapes {[list(p.shape) for p in group]} share memory, or one is an expanded "
-                "view: an element would be updated several times in a step, of which the last counts; give the tensor "
-                "below them, or a clone()"
+                f"[Optimizer] parameters of shapes {[list(p.shape) for p in group]} share memory, or one is an "
+                "expanded view: an element would be updated several times in a step, of which the last counts; give "
+                "the tensor below them, or a clone()"
             )
 
 

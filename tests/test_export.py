@@ -128,7 +128,7 @@ def test_on_tensors_that_require_grad() -> None:
 
     bare = tx.export(energy, at)
     for program in (bare, tx.load_export(bare.serialize())):
-        with pytest.raises(tx.AutogradError, match="without gradients.*vjp_order=1"):
+        with pytest.raises(tx.AutogradError, match=r"without gradients.*vjp_order=1"):
             program(x)
         assert program(x.detach()).item() == 9.0
         with tx.no_grad():

@@ -198,7 +198,7 @@ class TestPrograms:
         for k, v in opt.state_dict().items():
             np.testing.assert_array_equal(v, before[k])
         opt.state.inner_state[0].mu["w1"] = tx.tensor([1, 2])
-        with pytest.raises(ShapeMismatchError, match="mu.*w1"):
+        with pytest.raises(ShapeMismatchError, match=r"mu.*w1"):
             opt.step()
 
     def test_assigned_between_compiled_steps(self):
