@@ -170,8 +170,8 @@ def undocumented(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
     """Public functions and classes without a docstring; in an exported class, its public methods too."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
-            if ast.get_docstring(node) is None and not setter:
+            marks = {getattr(d, "attr", getattr(d, "id", None)) for d in node.decorator_list}
+            if ast.get_docstring(node) is None and not marks & {"setter", "overload"}:
                 yield prefix + node.name
             if isinstance(node, ast.ClassDef) and node.name in {*tx.__all__, *rules.__all__}:
                 yield from undocumented(node.body, f"{prefix}{node.name}.")
@@ -208,11 +208,19 @@ def examples(package: str, path: Path) -> Iterator[doctest.DocTest]:
     yield from doctest.DocTestFinder().find(module, name, module, globs=scope)
 
 
+class Runner(doctest.DocTestRunner):
+    """An example that says which extra it lacks is skipped; any other exception is a failure."""
+
+    def report_unexpected_exception(self, out, test, example, exc_info):
+        if isinstance(exc_info[1], ImportError) and "torsh_fx[" in str(exc_info[1]):
+            pytest.skip(str(exc_info[1]))
+        super().report_unexpected_exception(out, test, example, exc_info)
+
+
 @pytest.mark.parametrize(("package", "path"), MODULES, ids=id_of)
 def test_examples_in_docstrings(package, path):
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     report: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=flags)
+    runner = Runner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     for test in examples(package, path):
         runner.run(test, out=report.append)
     assert not runner.failures, "".join(report)

@@ -663,6 +663,7 @@ SINGLE = [
     ),
     # custom ops
     Bad("compile: no function", lambda w: tx.compile(3), TYPE, "compile takes a function.*int"),
+    Bad("compile: whole", lambda w: tx.compile(abs, whole=1), TYPE, "whole must be True or False.*1"),
     Bad("compile: a read", lambda w: tx.compile(lambda: w.v.sum().item())(), NONE, "read inside.*step.*where"),
     Bad("compile: a history", lambda w: tx.compile(lambda: w.v * 2)(), NONE, r"requires grad.*detach\(\)"),
     Bad("compile: kept", lambda w: tx.compile(lambda: setattr(w, "y", w.i * 2))(), NONE, "kept.*return it.*copy_"),

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import torsh_fx as tx
-from torsh_fx import replaying, running
+from torsh_fx import program, replaying, running
 from torsh_fx.graph import leaf
 
 F = tx.nn.functional
@@ -39,6 +39,25 @@ def count(fn: Callable[[], object]) -> dict[str, int]:
 def recorded(step: Any) -> int:
     """How often a compiled step was recorded."""
     return int(repr(step).split("recorded ")[1].split(" ")[0])
+
+
+class Chain:
+    """A step that is long."""
+
+    def __init__(self, links: int) -> None:
+        self.w = tx.tensor(np.eye(4, dtype=np.float32) * 0.1, requires_grad=True)
+        self.links = links
+
+    def step(self, x: tx.Tensor) -> tx.Tensor:
+        h = x
+        for _ in range(self.links):
+            h = h + (h @ self.w).tanh()
+        loss = (h * h).mean()
+        loss.backward()
+        with tx.no_grad():
+            self.w -= 0.01 * self.w.grad
+        self.w.grad = None
+        return loss
 
 
 class Linear:
@@ -1480,3 +1499,35 @@ class TestRuns:
         with pytest.raises(tx.ArgumentValueError, match=r"cpu:1"):
             step(there)
         assert step(tx.ones(2)).tolist() == [1.0, 1.0]
+
+
+class TestWhole:
+    def test_a_long_step_in_one_piece(self, monkeypatch: pytest.MonkeyPatch):
+        """The same numbers, cut or not; both programs of one path stay known; memory is written over in one piece."""
+        monkeypatch.setattr(program, "WHOLE", 20)
+        tx.clear_cache()
+        chains = [Chain(100) for _ in range(3)]
+        steps = [chains[0].step, tx.compile(chains[1].step), tx.compile(whole=True)(chains[2].step)]
+        x = tx.ones(2, 4)
+        for _ in range(3):
+            losses = [step(x).item() for step in steps]
+            assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-5)
+        for c in chains[1:]:
+            np.testing.assert_allclose(c.w.detach().numpy(), chains[0].w.detach().numpy(), rtol=1e-5)
+        cut, whole = (step._plans[0].program for step in steps[1:])
+        assert (cut.whole, whole.whole) == (False, True)
+        assert (len(cut.donated), len(whole.donated)) == (0, 1)
+        assert count(lambda: [step(x).item() for step in steps])["misses"] == 0
+
+    def test_as_decorator(self):
+        @tx.compile()
+        def plain(x: tx.Tensor) -> tx.Tensor:
+            return x * 2
+
+        @tx.compile(whole=True)
+        def whole(x: tx.Tensor) -> tx.Tensor:
+            return x * 2
+
+        for step in (plain, whole):
+            assert step(tx.ones(2)).tolist() == [2.0, 2.0]
+            assert recorded(step) == 1

@@ -193,7 +193,7 @@ def _seen(t: Tensor) -> int:
 
 
 def capture(
-    fn: Callable[..., Any], inputs: Inputs, around: tuple[Any, ...]
+    fn: Callable[..., Any], inputs: Inputs, around: tuple[Any, ...], cut: bool
 ) -> tuple[Plan, Found, str | None, explaining.Timed | None]:
     """The plan of one call, its Tensors, why it is right for this call only, if so, and a clock if it is new."""
     recorder = here()
@@ -236,7 +236,7 @@ def capture(
         session.draws = []  # the numbers that were drawn are used, once
     else:
         session.rewind()  # the run draws them again
-    timed = _build(plan, step, session)
+    timed = _build(plan, step, session, cut)
     return plan, found, reason, timed
 
 
@@ -398,7 +398,7 @@ def _let_functions_go(trail: Trail) -> None:
             node.edges = ()
 
 
-def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:
+def _build(plan: Plan, step: Step, session: Capture, cut: bool) -> explaining.Timed | None:
     """Give the plan its program: one that is known for the same path, or a new one."""
     trail = session.trail
     read_later = {~v for _, v in step.writes if v < 0} | {~v for alias, v in step.fresh if not alias and v < 0}
@@ -411,11 +411,11 @@ def _build(plan: Plan, step: Step, session: Capture) -> explaining.Timed | None:
     event = trail.event
     needed = Needs(sum(1 << p for p in step.places), frozenset(), (), (), over, False)
     began = time.perf_counter()
-    program = CACHE.find(event, needed)
+    program = CACHE.find(event, needed, cut)
     timed = None
     if program is None:
         counts["misses"] += 1
-        program = build(trail, needed, None, True)
+        program = build(trail, needed, None, True, cut)
         timed = explaining.Timed(event, "a compiled step", program, began)
         CACHE.store(event, program)
     nowhere = Node(None, (), (), None)  # type: ignore[arg-type]

@@ -16,13 +16,14 @@ import threading
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, overload
 
 from . import executor, explaining
 from .capturing import capture
 from .programs import CACHE
 from .replaying import Inputs, Plan, switches
 from .rules import ArgumentTypeError
+from .rules.kinds import shown
 from .state import LOCAL, ambient_trace
 from .stats import counts
 
@@ -39,9 +40,10 @@ PLANS = 8  # of one step, for different arguments or flags
 class Compiled:
     """What ``compile`` returns; its ``repr`` says how often it was recorded, and why it is each time, if so."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], cut: bool = True) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.__wrapped__ = fn
+        self._cut = cut
         self._plans: list[Plan] = []
         self._recorded = 0
         self._again = 0
@@ -64,7 +66,7 @@ class Compiled:
             return self._record(inputs, around)
 
     def _record(self, inputs: Inputs, around: tuple[Any, ...]) -> Any:
-        plan, found, self._reason, timed = capture(self.__wrapped__, inputs, around)
+        plan, found, self._reason, timed = capture(self.__wrapped__, inputs, around, self._cut)
         self._recorded += 1
         try:
             out = _run(plan, found)
@@ -93,7 +95,7 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __reduce__(self) -> Any:
-        return Compiled, (self.__wrapped__,)  # a copy of a model records its own steps
+        return Compiled, (self.__wrapped__, self._cut)  # a copy of a model records its own steps
 
     def _name(self) -> str:
         return str(getattr(self, "__qualname__", type(self.__wrapped__).__name__))
@@ -120,7 +122,15 @@ def _run(plan: Plan, found: Any) -> Any:
     return plan.run(found)
 
 
-def compile(step_fn: F) -> F:
+@overload
+def compile(step_fn: F, *, whole: bool = False) -> F: ...
+
+
+@overload
+def compile(*, whole: bool = False) -> Callable[[F], F]: ...
+
+
+def compile(step_fn: Any = ..., *, whole: bool = False) -> Any:
     """``step_fn``, an imperative step, as one XLA program per call without Python's cost per op.
 
     The step may do what a loop's body does: forward, ``backward()``, updates in place of
@@ -131,8 +141,13 @@ def compile(step_fn: F) -> F:
     structure.  Memory that is written over is given to the program.
 
     Args:
-        step_fn: a function, method or other callable; also as decorator.  NumPy and JAX
-            arrays among its arguments reach it as Tensors.
+        step_fn: a function, method or other callable; also as decorator, with options
+            (``@compile(whole=True)``) or without.  NumPy and JAX arrays among its arguments
+            reach it as Tensors.
+        whole: compile even thousands of ops as one program.  They run as fast as under
+            ``jax.jit``, and take as long to compile, which grows faster than they do: an LSTM
+            of 64 steps three quarters of a minute.  Else a long step is cut where it repeats:
+            two seconds, and a call that takes a third longer.
 
     Returns:
         A callable with its arguments and results.  Tensors it returns have no history.
@@ -140,7 +155,8 @@ def compile(step_fn: F) -> F:
         ``step_fn`` itself.
 
     Raises:
-        ArgumentTypeError: ``step_fn`` is no callable, or a generator or coroutine function.
+        ArgumentTypeError: ``step_fn`` is no callable, or a generator or coroutine function;
+            ``whole`` is no bool.
         AutogradError: by the result, if the step reads a value, returns a Tensor that
             still requires grad, or keeps one of its own where a replay would not (an
             attribute, a list): return it, or write it in place.  All is as before then.
@@ -149,8 +165,8 @@ def compile(step_fn: F) -> F:
     A step that changes Python's state itself (a counter, ``random.random()``), or meets
     another number at each call, is recorded at each call: about the cost of the loop
     without ``compile``.  In a Tensor a counter or a rate costs nothing; the result's
-    ``repr`` says how often it was recorded, and a warning if that goes on.  Printing, the clock and files are seen
-    while it is recorded only.
+    ``repr`` says how often it was recorded, and a warning if that goes on.  Printing, the
+    clock and files are seen while it is recorded only.
 
     Example:
         >>> w = tensor([1.0, 2.0], requires_grad=True)
@@ -165,9 +181,13 @@ def compile(step_fn: F) -> F:
         >>> step(ones(2)).item(), step(ones(2)).item()
         (5.0, 1.25)
     """
+    if not isinstance(whole, bool):
+        raise ArgumentTypeError(f"[compile] whole must be True or False, got {shown(whole)}")
+    if step_fn is ...:  # called for its options, to decorate
+        return functools.partial(compile, whole=whole)
     if not callable(step_fn):
         raise ArgumentTypeError(f"compile takes a function, got {type(step_fn).__name__}")
     kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_kind(step_fn) for is_kind in kinds):
         raise ArgumentTypeError("compile takes a plain function, got a generator or coroutine function")
-    return cast(F, Compiled(step_fn))
+    return Compiled(step_fn, not whole)

@@ -169,10 +169,10 @@ def _interrupts_later() -> Iterator[None]:
             before(*came[0])
 
 
-def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
+def build(trail: Any, needs: Any, back: Any, whole: bool, cut: bool = True) -> Program:
     """The program of ``trail`` that gives what is needed.
 
-    With ``whole`` false it is put together from executables of single ops.
+    With ``whole`` false it is put together from executables of single ops.  With ``cut`` a long one is cut.
     """
     events = trail.events()
     steps = [Step(e.call, tuple(map(where, e.codes)), _numbers(e.numbers), p) for p, e in enumerate(events)]
@@ -188,14 +188,15 @@ def build(trail: Any, needs: Any, back: Any, whole: bool) -> Program:
     room = [trail.nodes[p].aval for p in kept]
     room += [leaf.aval for leaf in back.plan().leaves] if back is not None else []
     careful = any(step.call.name.startswith("custom") or getattr(step.call, "careful", False) for step in steps)
-    one = whole and len(steps) <= WHOLE
+    one = whole and (len(steps) <= WHOLE or not cut)
     donated: tuple[int, ...] = ()
     fixed = not one or careful or bool(flags)
     if not fixed:
         donated = _matched(needs.donatable, tuple(room))
     given = tuple(k for k in range(len(trail.leaves)) if k not in donated)
     inputs = (donated, given, len(trail.floats), len(trail.ints))
-    program = Program(_segments(steps, outputs, inputs) if whole else (), outputs, kept, len(flags))
+    segments = [_segment(steps, outputs, inputs, False)] if one else _segments(steps, outputs) if whole else ()
+    program = Program(segments, outputs, kept, len(flags))
     program.loose = () if whole else steps
     program.donated, program.given = donated, given
     program.whole, program.careful, program.fixed = one, careful, fixed
@@ -358,11 +359,7 @@ ones_of = functools.cache(_Ones)
 bounds_of = functools.cache(_Bounds)
 
 
-def _segments(
-    steps: list[Step], outputs: Sequence[int], inputs: tuple[Sequence[int], Sequence[int], int, int]
-) -> list[Segment]:
-    if len(steps) <= WHOLE:
-        return [_segment(steps, outputs, inputs, False)]
+def _segments(steps: list[Step], outputs: Sequence[int]) -> list[Segment]:
     chunks = _chunks(steps)
     last_read = last_reads(chunks, outputs)
     found = []

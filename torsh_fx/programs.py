@@ -52,8 +52,8 @@ class Cache:
         with contextlib.suppress(KeyError):  # another thread has just forgotten it
             self._ends.move_to_end(event)
 
-    def find(self, event: Event, needs: Needs) -> Program | None:
-        """A program that gives at least what is needed and overwrites at most what may be.
+    def find(self, event: Event, needs: Needs, cut: bool = True) -> Program | None:
+        """A program that gives at least what is needed and overwrites at most what may be; in one piece if not ``cut``.
 
         One that gives much more, or leaves memory unused, is replaced once it was
         used so a few times: holders who come and go do not compile a program each.
@@ -61,6 +61,7 @@ class Cache:
         best: Program | None = None
         for program in event.programs:
             fits = program.bits & needs.bits == needs.bits and needs.donatable.keys() >= set(program.donated)
+            fits = fits and (cut or program.whole)
             if fits and (best is None or program.waste(needs) < best.waste(needs)):
                 best = program
         if best is None:

@@ -1,4 +1,4 @@
-"""The columns: five ways to take the same training step, each from the same parameters and data.
+"""The columns: ways to take the same training step, each from the same parameters and data.
 
 A step is forward, backward and SGD update, and has loss, gradients and new
 parameters as results.  All compute in exact float32.
@@ -25,6 +25,7 @@ BY_HAND = "jax.jit by hand"
 IMPERATIVE = "imperative loop"
 FUNCTIONAL = "functional path"
 COMPILED = "tx.compile"
+WHOLE = "tx.compile, whole"
 
 
 @dataclass
@@ -74,6 +75,11 @@ def compiled(w: Workload) -> Step | None:
     return _loop(tx, w, wrap) if wrap else None
 
 
+def compiled_whole(w: Workload) -> Step | None:
+    """Of the long graphs, which are cut else."""
+    return None if w.rolled is None else _loop(tx, w, tx.compile(whole=True))
+
+
 def _jitted(w: Workload, loss_and_grads: Callable[..., Any], keep: bool = True) -> Step:
     """A whole step under ``jax.jit`` with its parameters donated, as an expert writes it."""
 
@@ -119,4 +125,5 @@ COLUMNS: dict[str, Callable[[Workload], Step | None]] = {
     IMPERATIVE: imperative,
     FUNCTIONAL: functional,
     COMPILED: compiled,
+    WHOLE: compiled_whole,
 }

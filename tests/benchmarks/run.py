@@ -1,6 +1,6 @@
 """How fast, as ratios inside one run: python tests/benchmarks/run.py [options]
 
-First what recording an op costs and what memory a step needs; then five ways to
+First what recording an op costs and what memory a step needs; then the ways to
 take the same training steps, timed in interleaved rounds.  Prints a table, and
 writes it beside this file as results.md with a chart, results.svg; a partial run
 (--only, --columns, --quick) only prints.  Absolute times depend on the machine and
