@@ -79,6 +79,7 @@ class Row:
         jointly_linear: bool = False,
         differentiable: bool = True,
         smooth: bool = True,
+        plain: bool = True,
         tests: bool = True,
         context: dict[str, Callable[[], Any]] | None = None,
     ) -> None:
@@ -91,7 +92,8 @@ class Row:
         self.special = special
         self.torch = torch
         self.differentiable = differentiable
-        self.smooth = smooth
+        self.smooth = smooth  # not piecewise constant
+        self.plain = plain  # JAX can differentiate the forward, to compare with
         self.tests = tests
         self.context = context or {}  # static parameters read from the surroundings when None
         self.operands, self.variadic, self.params, self.runtime = _signature(forward)

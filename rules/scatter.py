@@ -167,12 +167,22 @@ _HOW = {"prod": "multiply", "amax": "max", "amin": "min"}
 
 @general(
     label="scatter_reduce(dim={dim}, reduce={reduce})",
-    samples=lambda: [Sample(s.args, {**s.params, "reduce": r}) for s in _repeated() for r in _HOW],
+    samples=lambda: [
+        *[Sample(s.args, {**s.params, "reduce": r}) for s in _repeated() for r in _HOW],
+        Sample(  # one zero among the factors of a place, two, three
+            (
+                np.array([0.0, 1.5, 0.0]),
+                np.array([0, 1, 1, 2, 0, 2, 2]),
+                np.array([3.0, 0.0, 2.0, 0.0, -0.5, 0.0, 1.2]),
+            ),
+            {"dim": 0, "reduce": "prod"},
+        ),
+    ],
     errors=lambda: [
         *_errors({"reduce": "amax"})(),
         Fails((values(2), np.array([0]), values(1)), {"dim": 0, "reduce": "most"}, ArgumentValueError, "reduce"),
     ],
-    smooth=False,  # JAX has no derivative of these scatters to compare with; PyTorch's is compared
+    plain=False,
     torch="scatter_reduce",
 )
 def scatter_reduce(x: Array, index: Array, src: Array, *, dim: int, reduce: str) -> Array:
@@ -226,17 +236,35 @@ def _slopes(x: Array, index: Array, src: Array, out: Array, dim: int, reduce: st
         count = _write(kept.astype(x.dtype), index, chosen.astype(x.dtype), dim, "add")
         share = 1 / jnp.where(count == 0, 1, count)
         return jnp.where(kept, share, 0), jnp.where(chosen, _read(share, index, dim), 0)
-    # Beside a zero the product of the others is that of the factors that are not 0.
-    zeros = _write((x == 0).astype(jnp.int64), index, (src == 0).astype(jnp.int64), dim, "add")
-    one = jnp.ones((), x.dtype)
-    still, steady = jax.lax.stop_gradient((x, src))  # JAX cannot differentiate this scatter; it needs not
-    rest = _write(jnp.where(x == 0, one, still), index, jnp.where(src == 0, one, steady), dim, "multiply")
+    return _other_factors(x, index, src, dim)
 
-    def others(factor: Array, count: Array, product: Array, rest: Array) -> Array:
-        beside = jnp.where((factor == 0) & (count == 1), rest, 0)
-        return jnp.where(factor != 0, product / jnp.where(factor == 0, one, factor), beside)
 
-    return others(x, zeros, out, rest), others(src, _read(zeros, index, dim), there, _read(rest, index, dim))
+def _other_factors(x: Array, index: Array, src: Array, dim: int) -> tuple[Array, Array]:
+    """For each factor of a place the product of that place's others: beside zeros too, in every order.
+
+    The factors are sorted by place; running products from both ends start anew at each place.
+    """
+    if x.size == 0:
+        return x, src
+    place = jnp.arange(x.size).reshape(x.shape)
+    places = jnp.concatenate([place.reshape(-1), _read(place, index, dim).reshape(-1)])
+    order = jnp.argsort(places, stable=True)
+    ranked = places[order]
+    factors = jnp.concatenate([x.reshape(-1), src.reshape(-1)])[order]
+    new = jnp.concatenate([jnp.ones(1, bool), ranked[1:] != ranked[:-1]])
+
+    def join(first: tuple[Array, Array], then: tuple[Array, Array]) -> tuple[Array, Array]:
+        # The 1 is chosen before it is multiplied: what another place holds, an inf, stays out of derivatives.
+        return first[0] | then[0], jnp.where(then[0], 1, first[1]) * then[1]
+
+    def before(new: Array, factors: Array) -> Array:
+        ones = jnp.where(new, 1, jnp.roll(factors, 1))
+        out: Array = jax.lax.associative_scan(join, (new, ones))[1]
+        return out
+
+    after = before(jnp.roll(new, -1)[::-1], factors[::-1])[::-1]
+    others = jnp.zeros_like(factors).at[order].set(before(new, factors) * after)
+    return others[: x.size].reshape(x.shape), others[x.size :].reshape(src.shape)
 
 
 @scatter_reduce.vjp("x")
